@@ -1,0 +1,63 @@
+package dataset
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tpssim/tpssim/accounts"
+)
+
+// tmpfs mounts a file system of a megabyte, or skips where that is not allowed.
+func tmpfs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tpssim-test", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		noJournals(t, dir)
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// The disk is really full: what was committed stays, and with room again the
+// seeding goes on.
+func TestSeedOnAFullFileSystem(t *testing.T) {
+	dir := tmpfs(t)
+	path := filepath.Join(dir, "x.DB")
+	spec := accounts.Spec{Rows: 200_000, Balance: 1000, Schema: accounts.SchemaRowid, PageSize: 4096}
+	report, err := Seed(t.Context(), path, spec, Options{CommitRows: 10_000})
+	if !errors.Is(err, ErrNoSpace) || report.Rows == 0 || report.Complete {
+		t.Fatalf("report %+v, error %v", report, err)
+	}
+	oneLine(t, err)
+	if info, err := Inspect(path); err != nil || info.Seeded != report.Rows {
+		t.Fatalf("info %+v, error %v", info, err)
+	}
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "size=16m"); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Seed(t.Context(), path, spec, Options{})
+	if err != nil || !again.Complete || again.Inserted != spec.Rows-report.Rows {
+		t.Fatalf("report %+v, error %v", again, err)
+	}
+	if checked, err := Check(t.Context(), path, Options{}); err != nil || !checked.OK() {
+		t.Errorf("check %+v, error %v", checked, err)
+	}
+}
+
+func TestReadOnlyFileSystem(t *testing.T) {
+	dir := tmpfs(t)
+	path := filepath.Join(dir, "x.DB")
+	mustSeed(t, path, small)
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Skip(err)
+	}
+	readOnlyFolder(t, path)
+}
