@@ -1,0 +1,142 @@
+package writer
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/tailscale/sqlite/sqliteh"
+)
+
+const (
+	// A checkpoint that waits for readers holds the writer: it may do so for this
+	// long at a time,
+	checkpointBusy = 50 * time.Millisecond
+	// and after one that did not succeed there is a pause, which doubles.
+	restartPause    = time.Second
+	maxRestartPause = 30 * time.Second
+	// restartFactor is how far above its limit the WAL must be for a RESTART.
+	restartFactor = 4
+	// walFrameHeader is what each page costs in the WAL beside its content:
+	// https://www.sqlite.org/fileformat2.html#walformat
+	walFrameHeader = 24
+)
+
+// wal follows the size of the write-ahead log. It belongs to the writer goroutine.
+type wal struct {
+	pageSize   int
+	pages      int           // frames in the log after the last commit
+	backfilled int           // of these, known to be in the database
+	appended   uint64        // frames since grown was last called
+	passiveAt  int           // the log's size for the next PASSIVE try
+	restartAt  int64         // not before this time RESTART is tried again
+	pause      time.Duration // after the next RESTART that fails
+}
+
+// watch registers the commit hook that tells the log's size. It replaces SQLite's
+// automatic checkpoint, which is a hook of the same kind.
+func (l *wal) watch(c *conn) error {
+	size, err := c.pragma("page_size")
+	if err != nil {
+		return err
+	}
+	if l.pageSize, err = strconv.Atoi(size); err != nil {
+		return err
+	}
+	l.pause = restartPause
+	c.db.SetWALHook(func(_ string, pages int) {
+		if pages < l.pages { // the log was started anew
+			l.pages, l.backfilled, l.passiveAt = 0, 0, 0
+		}
+		l.appended += uint64(pages - l.pages)
+		l.pages = pages
+	})
+	return nil
+}
+
+// bytes returns the size of n frames.
+func (l *wal) bytes(n uint64) uint64 { return n * uint64(l.pageSize+walFrameHeader) }
+
+// grown returns the bytes written to the log since it was last called.
+func (l *wal) grown() uint64 {
+	n := l.appended
+	l.appended = 0
+	return l.bytes(n)
+}
+
+// checkpointIfDue applies the checkpoint policy between two batches.
+func (w *Writer) checkpointIfDue() {
+	p, l := w.opt.Checkpoint, &w.wal
+	if p.Off || w.failed() != nil || l.pages == l.backfilled && l.pages < restartFactor*p.Pages {
+		w.publishWAL()
+		return
+	}
+	switch {
+	case l.pages >= restartFactor*p.Pages && Now() >= l.restartAt:
+		if w.checkpoint(sqliteh.SQLITE_CHECKPOINT_RESTART) == nil {
+			l.pause, l.restartAt = restartPause, 0
+		} else {
+			l.restartAt = Now() + int64(l.pause)
+			l.pause = min(2*l.pause, maxRestartPause)
+		}
+	case l.pages >= max(l.passiveAt, p.Pages):
+		w.checkpoint(p.Mode)
+	case p.Idle && w.queue.len() == 0:
+		w.checkpoint(sqliteh.SQLITE_CHECKPOINT_PASSIVE)
+	}
+	w.publishWAL()
+}
+
+// checkpoint runs one checkpoint on the writer's connection and counts it.
+func (w *Writer) checkpoint(mode sqliteh.Checkpoint) error {
+	l := &w.wal
+	start := Now()
+	if mode != sqliteh.SQLITE_CHECKPOINT_PASSIVE {
+		w.conn.busyTimeout(min(checkpointBusy, w.opt.BusyTimeout))
+		defer w.conn.busyTimeout(w.opt.BusyTimeout)
+	}
+	frames, done, err := w.conn.db.Checkpoint("main", mode)
+	if err != nil {
+		err = w.conn.wrap(err, "checkpoint "+mode.String())
+	}
+	moved := max(done-l.backfilled, 0)
+	if frames >= 0 { // a database that is not in WAL mode answers -1
+		l.pages, l.backfilled = frames, done
+		l.passiveAt = frames + w.opt.Checkpoint.Pages
+	}
+	w.statsMu.Lock()
+	w.stats.Checkpoints++
+	w.stats.CheckpointTime += time.Duration(Now() - start)
+	w.stats.CheckpointPages += uint64(moved)
+	w.statsMu.Unlock()
+	switch code := Primary(err); {
+	case err == nil, code == sqliteh.SQLITE_BUSY, code == sqliteh.SQLITE_LOCKED: // readers; the next one gets further
+	case isStorageFailure(err):
+		w.fail(err)
+	default:
+		w.log(slog.LevelWarn, "checkpoint failed; the WAL keeps growing", "err", err)
+	}
+	return err
+}
+
+// publishWAL tells the statistics what was written to the log and what it holds.
+func (w *Writer) publishWAL() {
+	written := w.wal.grown()
+	pending := w.wal.bytes(uint64(w.wal.pages - w.wal.backfilled))
+	w.statsMu.Lock()
+	w.stats.WALBytes += written
+	w.stats.WALPending = pending
+	w.statsMu.Unlock()
+}
+
+// Checkpoint moves the WAL's content into the database between two batches.
+// PASSIVE takes what readers allow and does not wait; FULL, RESTART and TRUNCATE
+// wait up to 50 ms for readers and return SQLITE_BUSY when that was not enough.
+func (w *Writer) Checkpoint(ctx context.Context, mode sqliteh.Checkpoint) error {
+	return w.Exclusive(ctx, func(*Conn) error {
+		err := w.checkpoint(mode)
+		w.publishWAL()
+		return err
+	})
+}

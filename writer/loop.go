@@ -1,0 +1,390 @@
+package writer
+
+import (
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/tailscale/sqlite/sqliteh"
+)
+
+// batch is the work at hand. It is data, not a call stack, because a function may
+// end the writer goroutine with runtime.Goexit: the next goroutine then goes on
+// from here.
+type batch struct {
+	reqs       []*request // without an outcome yet, in order
+	pos        int        // the next of reqs to start
+	ran        []*request // those whose function ended in the open transaction
+	open       bool       // BEGIN succeeded
+	savepoints bool       // each function has its own savepoint
+	begun      int64      // when the batch began
+	clock      int64      // the last clock reading: the end of one step is the start of the next
+	txs        []Tx       // not used yet; allocated in slabs, never used twice
+	tx         *Tx        // the one that runs
+	exited     error      // the outcome of a function that ended the goroutine
+	unfolded   uint64     // conn.statements that Stats has not seen
+}
+
+// carefulBatches is how many batches use savepoints after one failed without, in
+// SavepointOnFailure: failures seldom come alone.
+const carefulBatches = 100
+
+// loop is the writer goroutine.
+func (w *Writer) loop() {
+	finished := false
+	defer func() {
+		if !finished {
+			go w.loop() // a function called Goexit; this goroutine is lost
+		}
+	}()
+	for {
+		if w.batch.pos == len(w.batch.reqs) && !w.fill() {
+			break
+		}
+		w.runBatch()
+	}
+	finished = true
+	w.finish()
+}
+
+// finish closes everything after the last batch.
+func (w *Writer) finish() {
+	w.watchStop()
+	w.readers.drain()
+	if w.failed() == nil {
+		w.checkpoint(sqliteh.SQLITE_CHECKPOINT_PASSIVE)
+	}
+	w.closeErr = errors.Join(w.failed(), w.closeConns(), w.release())
+	close(w.done)
+}
+
+// fill waits for work and takes it from the queue. It returns false when the
+// queue is closed and empty.
+func (w *Writer) fill() bool {
+	b, q := &w.batch, w.queue
+	clear(b.reqs)
+	for {
+		q.wait(1, nil)
+		q.gather(w.opt.MaxBatch)
+		if w.opt.BatchWindow > 0 {
+			w.waitWindow()
+		}
+		reqs, closed := q.take(b.reqs[:0], w.opt.MaxBatch)
+		b.reqs, b.pos = reqs, 0
+		if len(reqs) > 0 {
+			b.savepoints = w.opt.Savepoints == SavepointEach
+			if w.opt.Savepoints == SavepointOnFailure && w.careful > 0 {
+				w.careful--
+				b.savepoints = true
+			}
+			return true
+		}
+		if closed {
+			return false
+		}
+	}
+}
+
+// waitWindow waits until BatchWindow has passed since the oldest request came, or
+// a batch is full.
+func (w *Writer) waitWindow() {
+	left := w.opt.BatchWindow - time.Duration(Now()-w.queue.oldest())
+	if left > 0 {
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		w.queue.wait(w.opt.MaxBatch, timer.C)
+	}
+}
+
+// runBatch runs what is left of the batch and commits it.
+func (w *Writer) runBatch() {
+	b := &w.batch
+	if b.exited != nil {
+		err := b.exited
+		b.exited = nil
+		w.end(b.reqs[b.pos], err)
+	}
+	for b.pos < len(b.reqs) {
+		r := b.reqs[b.pos]
+		switch {
+		case r.abandoned():
+			b.pos++
+		case w.failed() != nil:
+			w.failRest(w.failed())
+		case r.exclusive != nil:
+			if r.take() {
+				w.end(r, w.call(r))
+			}
+		case !b.open:
+			w.begin()
+		case r.take():
+			w.end(r, w.call(r))
+		}
+	}
+	if b.open {
+		w.commit()
+	}
+}
+
+// begin opens the batch's transaction. When that fails everyone left is told.
+func (w *Writer) begin() {
+	b := &w.batch
+	b.begun = Now()
+	if err := w.conn.run(w.sql.begin); err != nil {
+		w.rollback()
+		w.failRest(&BatchError{Op: "begin", Err: err})
+		return
+	}
+	b.open = true
+	b.clock = Now()
+}
+
+// failRest ends every request that has not started with err.
+func (w *Writer) failRest(err error) {
+	b := &w.batch
+	for ; b.pos < len(b.reqs); b.pos++ {
+		if r := b.reqs[b.pos]; r.take() {
+			r.finish(err)
+		}
+	}
+}
+
+// call runs one request's function. A panic comes back as its error. Goexit does
+// not come back: the outcome is left in the batch.
+func (w *Writer) call(r *request) (err error) {
+	finished := false
+	defer func() {
+		if finished {
+			return
+		}
+		err = &PanicError{Value: recover(), Stack: debug.Stack()}
+		w.hold(nil)
+		w.batch.exited = err
+	}()
+	if r.exclusive != nil {
+		err = w.exclusively(r.exclusive)
+	} else {
+		tx := w.newTx(r)
+		w.hold(&tx.holder)
+		err = r.fn(tx)
+		w.hold(nil)
+	}
+	finished = true
+	return err
+}
+
+// newTx returns a fresh Tx: a caller that keeps one beyond its function must find
+// it ended, not in use for somebody else.
+func (w *Writer) newTx(r *request) *Tx {
+	b := &w.batch
+	if len(b.txs) == 0 {
+		b.txs = make([]Tx, min(len(b.reqs)-b.pos, 64))
+	}
+	tx := &b.txs[0]
+	b.txs = b.txs[1:]
+	tx.Rx = &tx.rx
+	tx.rx.conn, tx.rx.tx = w.conn, tx
+	tx.w, tx.req = w, r
+	tx.holder = holder{fn: r.fn, since: b.clock, tx: tx}
+	b.tx = tx
+	return tx
+}
+
+// end finishes the request that just ran: its statements, its savepoint, its
+// place in the batch.
+func (w *Writer) end(r *request, err error) {
+	b := &w.batch
+	b.exited = nil
+	if r.exclusive != nil {
+		b.pos++
+		r.finish(err)
+		w.checkpointIfDue()
+		return
+	}
+	tx := b.tx
+	b.tx = nil
+	tx.rx.end()
+	r.err = err
+	b.ran = append(b.ran, r)
+	b.pos++
+	switch {
+	case tx.cause != nil:
+		w.abort(r, tx.cause)
+		return
+	case err != nil && !b.savepoints:
+		w.endUnprotected(r, err)
+		return
+	case tx.savepoint:
+		if err := w.endSavepoint(err == nil); err != nil {
+			w.abort(r, err)
+			return
+		}
+	}
+	r.started, b.clock = b.clock, Now()
+	r.ended = b.clock
+}
+
+// endSavepoint keeps or undoes what was done since the savepoint.
+func (w *Writer) endSavepoint(keep bool) error {
+	if !keep {
+		if err := w.conn.run(w.sql.rollbackTo); err != nil {
+			return err
+		}
+	}
+	return w.conn.run(w.sql.release)
+}
+
+// endUnprotected handles a failure in a batch without savepoints.
+func (w *Writer) endUnprotected(r *request, cause error) {
+	b := &w.batch
+	if w.opt.Savepoints == SavepointNone && len(b.ran) > 1 {
+		w.abort(r, cause)
+		return
+	}
+	if err := w.rollback(); err != nil {
+		w.abort(r, err)
+		return
+	}
+	if w.opt.Savepoints == SavepointNone { // alone in its batch: it failed nobody else
+		r.finish(cause)
+		w.retire()
+		w.account(1, 1, 0, nil)
+		return
+	}
+	w.careful = carefulBatches
+	b.ran = b.ran[:0]
+	b.pos = 0
+	b.savepoints = true
+}
+
+// abort rolls the batch back and tells everyone whose function had run. Those who
+// had not started stay for the next transaction.
+func (w *Writer) abort(culprit *request, cause error) {
+	b := &w.batch
+	if err := w.rollback(); err != nil {
+		cause = errors.Join(cause, err)
+	}
+	shared := &BatchError{Op: "abort", Err: cause}
+	for _, r := range b.ran {
+		switch {
+		case r != culprit:
+			r.finish(shared)
+		default:
+			own := *shared
+			own.Culprit = true
+			if r.err != nil && !errors.Is(cause, r.err) {
+				own.Err = errors.Join(cause, r.err)
+			}
+			r.finish(&own)
+		}
+	}
+	ran := len(b.ran)
+	w.retire()
+	w.account(ran, ran, 0, shared)
+}
+
+// rollback ends whatever transaction is open.
+func (w *Writer) rollback() error {
+	w.batch.open = false
+	if !w.conn.inTransaction() {
+		return nil
+	}
+	return w.conn.run(w.sql.rollback)
+}
+
+// retire forgets the requests whose outcome was delivered; they are their
+// callers' now. It comes before OnBatch, which may end the goroutine.
+func (w *Writer) retire() {
+	b := &w.batch
+	clear(b.ran)
+	b.ran = b.ran[:0]
+	left := copy(b.reqs, b.reqs[b.pos:])
+	clear(b.reqs[left:])
+	b.reqs = b.reqs[:left]
+	b.pos = 0
+}
+
+// commit commits the batch and tells everyone.
+func (w *Writer) commit() {
+	b := &w.batch
+	committing := Now()
+	err := w.conn.run(w.sql.commit)
+	committed := Now()
+	b.open = false
+	var failure error
+	if err != nil {
+		code := Primary(err)
+		doubt := code == sqliteh.SQLITE_IOERR || code == sqliteh.SQLITE_FULL
+		if rerr := w.rollback(); rerr != nil {
+			err = errors.Join(err, rerr)
+		}
+		failure = &BatchError{Op: "commit", Err: err, InDoubt: doubt}
+		if isStorageFailure(err) {
+			w.fail(err)
+		}
+	}
+	undone := 0
+	for _, r := range b.ran {
+		if r.timing != nil {
+			*r.timing = Timing{r.accepted, b.begun, r.started, r.ended, committing, committed}
+		}
+		if r.err != nil || failure != nil {
+			undone++
+		}
+		if failure != nil {
+			r.err = failure
+		}
+		r.finish(r.err)
+	}
+	ran := len(b.ran)
+	w.retire()
+	w.account(ran, undone, committed-committing, failure)
+	w.checkpointIfDue()
+}
+
+// exclusively runs fn on the connection outside of any transaction.
+func (w *Writer) exclusively(fn func(*Conn) error) (err error) {
+	w.hold(&holder{fn: fn, since: Now()})
+	rx := w.conn.session()
+	defer func() { // also when fn panics
+		rx.end()
+		w.hold(nil)
+		if open, rerr := w.conn.endOpen(); open {
+			err = errors.Join(err, ErrOpenTx, rerr)
+		}
+	}()
+	return fn(&Conn{rx})
+}
+
+// account adds a finished batch to the statistics and reports it.
+func (w *Writer) account(size, undone int, commit int64, err error) {
+	b := &w.batch
+	if size == 0 {
+		return
+	}
+	busy := Now() - b.begun
+	statements := w.conn.statements - b.unfolded
+	b.unfolded = w.conn.statements
+	w.statsMu.Lock()
+	s := &w.stats
+	s.Batches++
+	s.Transactions += uint64(size)
+	s.RolledBack += uint64(undone)
+	s.Statements += statements
+	s.BusyTime += time.Duration(busy)
+	s.CommitTime += time.Duration(commit)
+	if err != nil {
+		s.FailedBatches++
+	} else {
+		s.Commits++
+	}
+	s.BatchSizes.add(size)
+	w.statsMu.Unlock()
+	if err != nil {
+		w.log(slog.LevelWarn, "batch failed", "size", size, "err", err)
+	}
+	if w.opt.OnBatch != nil {
+		w.opt.OnBatch(Batch{Size: size, Busy: time.Duration(busy), Commit: time.Duration(commit), Err: err, Pending: w.queue.len()})
+	}
+}

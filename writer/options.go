@@ -1,0 +1,201 @@
+package writer
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tailscale/sqlite/cgosqlite"
+	"github.com/tailscale/sqlite/sqliteh"
+)
+
+// Savepoints chooses how the functions of a batch are isolated from each other.
+type Savepoints int
+
+const (
+	// SavepointEach gives each function a savepoint, opened before its first
+	// statement that may write (anything but SELECT, VALUES and EXPLAIN). A failure
+	// undoes that function alone.
+	SavepointEach Savepoints = iota
+	// SavepointNone uses no savepoints: one failure rolls the batch back, and
+	// everyone whose function had run gets a *BatchError. It shows what savepoints
+	// cost and is for measuring only.
+	SavepointNone
+	// SavepointOnFailure runs a batch without savepoints. If a function fails, the
+	// batch is rolled back and run again with them: fn may then run TWICE, and only
+	// the second run counts, so fn must have no effect outside the database. What
+	// SQLite itself rolled back is not run again. After a failed batch the next
+	// hundred use SavepointEach.
+	SavepointOnFailure
+)
+
+// Checkpoint says when the writer moves the WAL's content into the database.
+// Close and [Writer.Checkpoint] do so whatever the policy.
+type Checkpoint struct {
+	// Pages is the WAL size in pages above which a PASSIVE checkpoint runs after
+	// the batch; at four times this a RESTART is tried. 0 means 4000 pages (16 MB
+	// at 4 KiB a page).
+	Pages int
+	// Idle also checkpoints whenever the queue is empty after a batch.
+	Idle bool
+	// Off never checkpoints automatically: the WAL grows without end.
+	Off bool
+	// Mode is the mode of the checkpoint at Pages: PASSIVE (the zero value), FULL,
+	// RESTART or TRUNCATE. The last three wait for readers, at most
+	// 50 ms, and hold the writer meanwhile.
+	Mode sqliteh.Checkpoint
+}
+
+// Batch describes one finished batch to [Options.OnBatch].
+type Batch struct {
+	Size    int           // functions that ran
+	Busy    time.Duration // from BEGIN to the end of COMMIT
+	Commit  time.Duration // COMMIT alone
+	Err     error         // the *BatchError, if the batch failed
+	Pending int           // requests that wait in the queue now
+}
+
+// Options configures a [Writer]. The zero value is safe, durable and fast.
+type Options struct {
+	// MaxBatch bounds the functions of one batch. 0 means 10,000.
+	MaxBatch int
+	// BatchWindow is how long a batch waits after its first request for more to
+	// come. 0 never waits.
+	BatchWindow time.Duration
+	// QueueLen bounds the requests that wait. 0 means 1<<20.
+	QueueLen int
+	// FailWhenFull makes Do return ErrQueueFull instead of waiting for room.
+	FailWhenFull bool
+	// Savepoints is the isolation of a batch's functions. The zero value is
+	// SavepointEach.
+	Savepoints Savepoints
+	// TxTimeout is how long one function may hold the writer before its running
+	// statement is interrupted and later ones are refused. 0 means no limit.
+	TxTimeout time.Duration
+	// BusyTimeout is how long BEGIN waits for another process's lock. 0 means 5 s;
+	// a negative value does not wait.
+	BusyTimeout time.Duration
+	// Readers is the number of read-only connections for View. 0 means GOMAXPROCS;
+	// a negative value means none.
+	Readers int
+	// Pragmas are set on every connection, and read back: a value that SQLite
+	// does not accept is an error. Unless named here journal_mode is wal,
+	// synchronous full (with fullfsync on macOS), cache_size -65536 (64 MiB) and
+	// temp_store memory. busy_timeout, wal_autocheckpoint, query_only and
+	// locking_mode belong to the writer and are refused.
+	Pragmas map[string]string
+	// NoCreate makes Open fail when the database does not exist.
+	NoCreate bool
+	// Init runs once during Open, before the readers are opened: schema and
+	// migrations.
+	Init func(*Conn) error
+	// Checkpoint is the checkpoint policy.
+	Checkpoint Checkpoint
+	// Logger receives warnings: failed checkpoints, a function that holds the
+	// writer for longer than TxTimeout (or a second). nil logs nothing.
+	Logger *slog.Logger
+	// OnBatch, if set, is called on the writer goroutine after each batch's callers
+	// were woken. It must be quick and must not call the writer.
+	OnBatch func(Batch)
+	// Open opens connections. nil means the driver's own; tests inject faults here.
+	Open sqliteh.OpenFunc
+}
+
+const (
+	defaultMaxBatch        = 10_000
+	defaultQueueLen        = 1 << 20
+	defaultBusyTimeout     = 5 * time.Second
+	defaultCheckpointPages = 4000
+)
+
+// withDefaults returns o with every zero value replaced, or an error that names
+// the field that cannot be.
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.MaxBatch < 0:
+		return o, fmt.Errorf("MaxBatch is %d, must be 0 or more", o.MaxBatch)
+	case o.QueueLen < 0:
+		return o, fmt.Errorf("QueueLen is %d, must be 0 or more", o.QueueLen)
+	case o.BatchWindow < 0:
+		return o, fmt.Errorf("BatchWindow is %v, must be 0 or more", o.BatchWindow)
+	case o.TxTimeout < 0:
+		return o, fmt.Errorf("TxTimeout is %v, must be 0 or more", o.TxTimeout)
+	case o.Checkpoint.Pages < 0:
+		return o, fmt.Errorf("Checkpoint.Pages is %d, must be 0 or more", o.Checkpoint.Pages)
+	case o.Savepoints < SavepointEach || o.Savepoints > SavepointOnFailure:
+		return o, fmt.Errorf("Savepoints is %d, which is none of the modes", o.Savepoints)
+	}
+	setDefault(&o.MaxBatch, defaultMaxBatch)
+	setDefault(&o.QueueLen, defaultQueueLen)
+	setDefault(&o.BusyTimeout, defaultBusyTimeout)
+	setDefault(&o.Checkpoint.Pages, defaultCheckpointPages)
+	setDefault(&o.Readers, runtime.GOMAXPROCS(0))
+	o.BusyTimeout = max(o.BusyTimeout, 0)
+	o.Readers = max(o.Readers, 0)
+	if o.Open == nil {
+		o.Open = cgosqlite.Open
+	}
+	pragmas := map[string]string{
+		"journal_mode": "wal",
+		"synchronous":  "full",
+		"cache_size":   "-65536",
+		"temp_store":   "memory",
+	}
+	if runtime.GOOS == "darwin" {
+		pragmas["fullfsync"] = "on"
+	}
+	for name, value := range o.Pragmas {
+		name = strings.ToLower(name)
+		if err := checkPragma(name, value); err != nil {
+			return o, err
+		}
+		pragmas[name] = value
+	}
+	o.Pragmas = pragmas
+	return o, nil
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// checkPragma refuses what would break the writer's own invariants and what is
+// not a plain name and value.
+func checkPragma(name, value string) error {
+	switch name {
+	case "busy_timeout", "wal_autocheckpoint", "query_only", "locking_mode", "writable_schema":
+		return fmt.Errorf("pragma %s belongs to the writer and cannot be set", name)
+	case "journal_mode":
+		if strings.EqualFold(value, "off") {
+			return fmt.Errorf("pragma journal_mode=off cannot roll back and is refused")
+		}
+	}
+	plain := func(s string) bool {
+		return s != "" && strings.IndexFunc(s, func(r rune) bool {
+			return !strings.ContainsRune("_-+.", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		}) < 0
+	}
+	if !plain(name) || !plain(value) {
+		return fmt.Errorf("pragma %q=%q is not a plain name and value", name, value)
+	}
+	return nil
+}
+
+// pragmaOrder returns the names of p in the order in which SQLite wants them:
+// what is fixed once the file exists before the journal mode, then the rest.
+func pragmaOrder(p map[string]string) []string {
+	rank := map[string]int{"page_size": -3, "auto_vacuum": -2, "journal_mode": -1}
+	return slices.SortedFunc(maps.Keys(p), func(a, b string) int {
+		if d := rank[a] - rank[b]; d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+}

@@ -1,0 +1,233 @@
+package writer
+
+import (
+	"errors"
+
+	"github.com/tailscale/sqlite/sqliteh"
+)
+
+// prepared is a statement in a connection's cache.
+type prepared struct {
+	stmt   sqliteh.Stmt
+	sql    string
+	kind   kind
+	next   *prepared // another statement of the same text
+	lease  uint64    // grows with each hand-out, so that an old handle shows
+	handed bool      // in conn.inUse
+	busy   bool      // has bindings or an open cursor
+	err    error     // first failed bind since the statement was idle
+}
+
+// reset makes the statement idle.
+func (p *prepared) reset() {
+	if p.busy {
+		p.stmt.ResetAndClear() // returns the error of the last step, which was reported then
+		p.busy = false
+	}
+	p.err = nil
+}
+
+// Stmt is a prepared statement on loan from a transaction: bind, then Exec or
+// step through the rows. It is a small value, and using it allocates nothing. A
+// failed bind shows at Exec or Step. Parameters count from 1, columns from 0.
+//
+// A Stmt may be executed again and again, until the same SQL is asked for again;
+// after that an older one returns ErrStmtStale. It ends with its function.
+type Stmt struct {
+	p     *prepared
+	rx    *Rx
+	lease uint64
+	err   error
+}
+
+// use checks that the handle is live and marks the statement busy.
+func (s Stmt) use() error {
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.rx.err != nil:
+		return s.rx.err
+	case s.p.lease != s.lease:
+		return ErrStmtStale
+	}
+	s.p.busy = true
+	return nil
+}
+
+// bound records the first failed bind.
+func (s Stmt) bound(err error) Stmt {
+	if err != nil && s.p.err == nil {
+		s.p.err = s.rx.conn.wrap(err, s.p.sql)
+	}
+	return s
+}
+
+// BindInt64 binds parameter i.
+func (s Stmt) BindInt64(i int, v int64) Stmt {
+	if s.use() != nil {
+		return s
+	}
+	return s.bound(s.p.stmt.BindInt64(i, v))
+}
+
+// BindFloat64 binds parameter i.
+func (s Stmt) BindFloat64(i int, v float64) Stmt {
+	if s.use() != nil {
+		return s
+	}
+	return s.bound(s.p.stmt.BindDouble(i, v))
+}
+
+// BindText binds parameter i. The driver copies v.
+func (s Stmt) BindText(i int, v string) Stmt {
+	if s.use() != nil {
+		return s
+	}
+	return s.bound(s.p.stmt.BindText64(i, v))
+}
+
+// BindBlob binds parameter i; nil binds NULL. SQLite copies v.
+func (s Stmt) BindBlob(i int, v []byte) Stmt {
+	switch {
+	case s.use() != nil:
+		return s
+	case v == nil:
+		return s.bound(s.p.stmt.BindNull(i))
+	case len(v) == 0:
+		return s.bound(s.p.stmt.BindZeroBlob64(i, 0))
+	}
+	return s.bound(s.p.stmt.BindBlob64(i, v))
+}
+
+// BindNull binds NULL to parameter i.
+func (s Stmt) BindNull(i int) Stmt {
+	if s.use() != nil {
+		return s
+	}
+	return s.bound(s.p.stmt.BindNull(i))
+}
+
+// ready checks the handle and its bindings before a step.
+func (s Stmt) ready() error {
+	if err := s.use(); err != nil {
+		return err
+	}
+	if err := s.p.err; err != nil {
+		s.p.reset()
+		return err
+	}
+	return s.rx.beforeStep(s.p)
+}
+
+// Exec runs the statement to its first row or its end, makes it idle, clears its
+// bindings and returns the number of rows that an INSERT, UPDATE or DELETE
+// changed.
+func (s Stmt) Exec() (changed int64, err error) {
+	if err := s.ready(); err != nil {
+		return 0, err
+	}
+	s.rx.conn.statements++
+	_, _, changed, _, err = s.p.stmt.StepResult()
+	s.p.busy = false
+	if err != nil {
+		return 0, s.rx.failed(s.rx.conn.wrap(err, s.p.sql))
+	}
+	return changed, nil
+}
+
+// Step moves to the next row and reports whether there is one. At the end, or
+// after an error, the statement is idle again and its bindings are cleared.
+func (s Stmt) Step() (row bool, err error) {
+	if err := s.ready(); err != nil {
+		return false, err
+	}
+	s.rx.conn.statements++
+	row, err = s.p.stmt.Step(nil)
+	if err != nil {
+		err = s.rx.failed(s.rx.conn.wrap(err, s.p.sql))
+	}
+	if !row {
+		s.p.reset()
+	}
+	return row, err
+}
+
+// Reset makes the statement idle and clears its bindings.
+func (s Stmt) Reset() {
+	if s.err == nil && s.p.lease == s.lease {
+		s.p.reset()
+	}
+}
+
+// column reports whether the handle stands on a row that may be read.
+func (s Stmt) column() bool {
+	return s.err == nil && s.rx.err == nil && s.p.lease == s.lease && s.p.busy
+}
+
+// Int64 returns column i of the current row as SQLite converts it; 0 off a row.
+func (s Stmt) Int64(i int) int64 {
+	if !s.column() {
+		return 0
+	}
+	return s.p.stmt.ColumnInt64(i)
+}
+
+// Float64 returns column i of the current row as SQLite converts it; 0 off a row.
+func (s Stmt) Float64(i int) float64 {
+	if !s.column() {
+		return 0
+	}
+	return s.p.stmt.ColumnDouble(i)
+}
+
+// Text returns a copy of column i of the current row; "" off a row.
+func (s Stmt) Text(i int) string {
+	if !s.column() {
+		return ""
+	}
+	return s.p.stmt.ColumnText(i)
+}
+
+// Blob returns a copy of column i of the current row; nil for NULL and off a row.
+func (s Stmt) Blob(i int) []byte {
+	if !s.column() || s.p.stmt.ColumnType(i) == sqliteh.SQLITE_NULL {
+		return nil
+	}
+	return append([]byte{}, s.p.stmt.ColumnBlob(i)...)
+}
+
+// IsNull reports whether column i of the current row is NULL; true off a row.
+func (s Stmt) IsNull(i int) bool {
+	return !s.column() || s.p.stmt.ColumnType(i) == sqliteh.SQLITE_NULL
+}
+
+// Columns returns the number of columns of the result.
+func (s Stmt) Columns() int {
+	if s.err != nil {
+		return 0
+	}
+	return s.p.stmt.ColumnCount()
+}
+
+// Name returns the name of column i.
+func (s Stmt) Name(i int) string {
+	if s.err != nil {
+		return ""
+	}
+	return s.p.stmt.ColumnName(i)
+}
+
+// failed turns a statement's error into what the caller sees, and poisons the
+// transaction when SQLite has ended it.
+func (rx *Rx) failed(err error) error {
+	if rx.tx == nil {
+		return err
+	}
+	if rx.tx.timedOut.Load() {
+		err = errors.Join(ErrTxTimeout, err)
+	}
+	if rx.conn.db.TxnState("") != sqliteh.SQLITE_TXN_WRITE {
+		rx.tx.abort(err)
+	}
+	return err
+}
