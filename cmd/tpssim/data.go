@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tpssim/tpssim/accounts"
+	"github.com/tpssim/tpssim/accounts/dataset"
+	"github.com/tpssim/tpssim/machine"
+	"github.com/tpssim/tpssim/writer"
+)
+
+const (
+	defaultDB      = "tpssim.db"
+	defaultRows    = 1_000_000
+	defaultBalance = 1_000_000_000
+)
+
+// specFlags adds the flags that describe a data set.
+func specFlags(flags *pflag.FlagSet, spec *accounts.Spec) {
+	countVar(flags, &spec.Rows, "rows", "", defaultRows, "accounts: 1m, 1e9, …")
+	countVar(flags, &spec.Balance, "balance", "", defaultBalance, "what each account holds at first")
+	flags.StringVar((*string)(&spec.Schema), "schema", string(accounts.SchemaRowid), "rowid: one B-tree; article: two, as in the article")
+	flags.IntVar(&spec.Payload, "payload", 0, "`bytes` of payload in each row")
+	flags.IntVar(&spec.Indexes, "indexes", 0, "indexes beside the key, each of which every transfer updates")
+	flags.IntVar(&spec.PageSize, "page-size", 4096, "page size in `bytes`, 512 to 65536")
+}
+
+func (a *app) seedCommand() *cobra.Command {
+	var spec accounts.Spec
+	var db string
+	cmd := &cobra.Command{
+		Use:   "seed",
+		Short: "Make a data set of accounts",
+		Long: `Make a data set of accounts 1 to --rows, through SQL in large transactions.
+
+Interrupted by Ctrl-C or kill -9 it goes on behind its last commit when it is
+started again with the same parameters.`,
+		Example: "  tpssim seed --rows 10m\n  tpssim seed --rows 1e9 --db /data/billion.db",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.seed(cmd.Context(), db, spec, false)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	specFlags(cmd.Flags(), &spec)
+	cmd.Flags().StringVar(&db, "db", defaultDB, "the database `file`")
+	return cmd
+}
+
+// noArgs refuses arguments with a line of this program's own.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no arguments, only flags: %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// seed makes or completes the data set at path and tells what it did. implied
+// means that a run needs it and nobody asked for it.
+func (a *app) seed(ctx context.Context, path string, spec accounts.Spec, implied bool) error {
+	if err := spec.Validate(); err != nil {
+		return usageError(err)
+	}
+	if implied {
+		a.note("%s is not there: seeding %s accounts first (%s)", path, humanize.Comma(spec.Rows), humanize.IBytes(uint64(dataset.Forecast(spec))))
+	}
+	w := newWatched("seeding", "rows")
+	stop := a.watch(w.poll)
+	report, err := dataset.Seed(ctx, path, spec, dataset.Options{
+		Progress:  w.progress,
+		Stage:     w.stage,
+		Lock:      writer.Lock,
+		FreeBytes: machine.FreeBytes,
+	})
+	stop()
+	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return &codeError{exitInterrupted, fmt.Errorf("interrupted: %s of %s accounts are in %s; the same command goes on behind them",
+			humanize.Comma(report.Rows), humanize.Comma(spec.Rows), path)}
+	case err != nil:
+		return err
+	case report.Existed && !implied:
+		fmt.Fprintf(a.stdout, "%s is complete already: %s accounts, %s\n", path, humanize.Comma(report.Rows), humanize.IBytes(uint64(report.Bytes)))
+	case !implied:
+		speed := float64(report.Inserted) / report.Elapsed.Seconds()
+		fmt.Fprintf(a.stdout, "%s: %s accounts in %s (%s rows/s), %s\n", path, humanize.Comma(report.Rows),
+			report.Elapsed.Round(time.Millisecond), humanize.Comma(int64(speed)), humanize.IBytes(uint64(report.Bytes)))
+	}
+	return nil
+}
+
+func (a *app) checkCommand() *cobra.Command {
+	var db string
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Prove that a data set is whole",
+		Long: `Read a whole data set: SQLite's integrity check, every account there once, and
+in sum exactly the money that it was seeded with. Exit code 3 if not.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd.Context(), db) },
+	}
+	cmd.Flags().StringVar(&db, "db", defaultDB, "the database `file`")
+	return cmd
+}
+
+func (a *app) check(ctx context.Context, path string) error {
+	w := newWatched("checking", "B")
+	stop := a.watch(w.poll)
+	report, err := dataset.Check(ctx, path, dataset.Options{Progress: w.progress, Stage: w.stage, Lock: writer.Lock})
+	stop()
+	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return &codeError{exitInterrupted, errors.New("interrupted: nothing was proved")}
+	case errors.Is(err, dataset.ErrCorrupt):
+		return &codeError{exitCheck, err}
+	case err != nil:
+		return err
+	}
+	if !report.OK() {
+		fmt.Fprintf(a.stdout, "%s: NOT ok\n", path)
+		for _, problem := range report.Problems {
+			fmt.Fprintf(a.stdout, "  %s\n", problem)
+		}
+		return &codeError{exitCheck, nil}
+	}
+	fmt.Fprintf(a.stdout, "%s: ok: %s accounts, ids %s to %s, total %s, checked in %s\n", path, humanize.Comma(report.Rows),
+		humanize.Comma(report.MinID), humanize.Comma(report.MaxID), humanize.Comma(report.Total), report.Elapsed.Round(time.Millisecond))
+	return nil
+}
+
+// watched passes progress from the work to whoever shows it.
+type watched struct {
+	label       atomic.Pointer[string]
+	unit        string
+	done, total atomic.Int64
+}
+
+func newWatched(label, unit string) *watched {
+	w := &watched{unit: unit}
+	w.label.Store(&label)
+	return w
+}
+
+func (w *watched) stage(label string) { w.label.Store(&label) }
+
+func (w *watched) progress(done, total int64) {
+	w.total.Store(total)
+	w.done.Store(done)
+}
+
+func (w *watched) poll() status {
+	return status{label: *w.label.Load(), unit: w.unit, done: w.done.Load(), total: w.total.Load()}
+}
+
+// dataSet returns what is at path, seeding it first when it may be.
+func (a *app) dataSet(ctx context.Context, path string, spec accounts.Spec, mayed seedPermission) (dataset.Info, error) {
+	info, err := dataset.Inspect(path)
+	if errors.Is(err, dataset.ErrNotExist) && mayed.seed {
+		if err := a.seed(ctx, path, spec, true); err != nil {
+			return dataset.Info{}, err
+		}
+		info, err = dataset.Inspect(path)
+	}
+	if errors.Is(err, dataset.ErrNotExist) {
+		return dataset.Info{}, fmt.Errorf("there is no data set %s: make it with tpssim seed --db %s --rows 1m", path, strings.ReplaceAll(path, " ", `\ `))
+	}
+	if err != nil {
+		return dataset.Info{}, err
+	}
+	if err := info.Ready(); err != nil {
+		return dataset.Info{}, err
+	}
+	return info, mayed.match(info, spec)
+}
+
+// seedPermission says what a run may do about its data set.
+type seedPermission struct {
+	seed  bool                   // make it when it is not there
+	asked func(flag string) bool // whether a flag was given
+}
+
+// match compares what was asked for with what is there. What was not asked for
+// may be anything.
+func (p seedPermission) match(info dataset.Info, want accounts.Spec) error {
+	has := info.Spec
+	for flag, set := range map[string]func(){
+		"rows":      func() { has.Rows = want.Rows },
+		"balance":   func() { has.Balance = want.Balance },
+		"schema":    func() { has.Schema = want.Schema },
+		"payload":   func() { has.Payload = want.Payload },
+		"indexes":   func() { has.Indexes = want.Indexes },
+		"page-size": func() { has.PageSize = want.PageSize },
+	} {
+		if p.asked(flag) {
+			set()
+		}
+	}
+	return info.Match(has)
+}

@@ -1,0 +1,156 @@
+// Package engine says what a database must do to be measured with the account
+// data set. Each database has a sub-package; scenarios are written against the
+// interfaces here and run on all of them.
+//
+// The statements are those of the transfers, not SQL text: each database writes
+// them in its own dialect and prepares them in its own way, so that none pays for
+// a translation that another does not need.
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Rx reads accounts inside a transaction.
+type Rx interface {
+	// Balance returns what account id holds, or ErrNoAccount.
+	Balance(id int64) (int64, error)
+}
+
+// Tx reads and changes accounts inside a transaction. It is valid until the
+// function that it was passed to returns.
+type Tx interface {
+	Rx
+	// Add changes what account id holds by delta. Anything but exactly one
+	// changed row is ErrNoAccount.
+	Add(id, delta int64) error
+	// Record inserts a row into the transfer table.
+	Record(from, to, amount int64) error
+}
+
+// Engine is an open database that holds an account data set. Its methods are safe
+// for concurrent use unless they say otherwise.
+type Engine interface {
+	// Update runs fn in a transaction of its own and returns nil only after it
+	// was committed at the durability that Settings tells. fn's own error comes
+	// back unwrapped and undoes what fn did. t, if not nil, is filled in.
+	Update(ctx context.Context, t *Timing, fn func(Tx) error) error
+	// View runs fn in a read transaction.
+	View(ctx context.Context, fn func(Rx) error) error
+	// Balances reads the accounts ids, which ascend, into balances, in one
+	// snapshot and on a connection of its own. progress, if not nil, is told how
+	// many are read.
+	Balances(ctx context.Context, ids, balances []int64, progress func(done int)) error
+	// Settle does what the engine put off, such as a checkpoint, and returns when
+	// nothing is pending.
+	Settle(ctx context.Context) error
+	// Reset prepares for a round: what earlier ones left behind must not slow it.
+	// Not beside Update.
+	Reset(ctx context.Context) error
+	// Settings returns the effective settings, as read back from the database.
+	Settings() Settings
+	// Observe starts an interval; the function that it returns tells what
+	// happened since.
+	Observe() func() Stats
+	// ForeignWrites reports whether somebody else has changed the database since
+	// it was opened.
+	ForeignWrites(ctx context.Context) (bool, error)
+	// Classify names the kind of an error of Update or View in one or two words.
+	Classify(err error) string
+	// InDoubt reports whether err leaves open if the transaction was committed.
+	// Transactions with the same group share their fate.
+	InDoubt(err error) (group any, ok bool)
+	// Now is the clock of Timing: monotonic nanoseconds.
+	Now() int64
+	// Close closes the database.
+	Close() error
+}
+
+// Batcher is an Engine that can run many transactions on one goroutine with one
+// COMMIT, nobody waiting for anybody.
+type Batcher interface {
+	// Batch runs fn for 0 to len(errs)-1 and commits. errs receives each one's
+	// own outcome; the returned error is the outcome of all.
+	Batch(ctx context.Context, errs []error, fn func(i int, tx Tx) error) error
+}
+
+// Cacher is an Engine on this machine whose caches can be put into a known state.
+type Cacher interface {
+	// Cold opens fresh connections and drops the database from the operating
+	// system's cache. Not beside Update.
+	Cold(ctx context.Context) error
+	// Preserve runs f and drops what f brought into the operating system's cache.
+	Preserve(f func() error) error
+	// Resident returns the share of the database that is in that cache, 0 to 1.
+	Resident() (float64, error)
+}
+
+// ErrStopped means that a storage failure stopped the engine: what was in doubt is
+// known only after the database was opened again. Every later call returns it, and
+// so does Close.
+var ErrStopped = errors.New("engine: stopped by a storage failure")
+
+// ErrNoAccount means that a statement met no account, or more than one.
+var ErrNoAccount = errors.New("engine: no account with this id")
+
+// Timing says when a transaction passed each point of its way, in nanoseconds on
+// the clock of Engine.Now.
+type Timing struct {
+	Accepted   int64 // the engine has the transaction
+	Begun      int64 // its batch, or its turn on a connection, began
+	Started    int64 // its function was started
+	Ended      int64 // its function ended
+	Committing int64 // COMMIT started
+	Committed  int64 // COMMIT returned
+}
+
+// Settings are the effective settings of an engine. What a database does not have
+// is empty.
+type Settings struct {
+	JournalMode string
+	Synchronous string
+	PageSize    int64 // bytes
+	CacheSize   int64 // pages, or KiB when negative
+	MmapSize    int64 // bytes
+	Checkpoint  string
+	MaxBatch    int
+	BatchWindow time.Duration
+	Queue       int
+	Savepoints  string
+	Readers     int
+}
+
+// Stats is what an engine did in an interval.
+type Stats struct {
+	Batches        int64
+	BatchMean      float64 // transactions
+	BatchP50       int64
+	BatchMax       int64
+	Busy           time.Duration // from BEGIN to the end of COMMIT
+	Commits        int64
+	RolledBack     int64
+	Checkpoints    int64
+	CheckpointTime time.Duration
+	WALBytes       int64
+	WALPending     int64 // now
+}
+
+// Access is the way in which transactions reach the database.
+type Access string
+
+const (
+	// Queued is the engine's own best way: for SQLite the batching writer.
+	Queued Access = "queued"
+	// Pooled is a pool of connections, each transaction with its own COMMIT.
+	Pooled Access = "pooled"
+)
+
+// Needs is what a scenario asks of an engine. Zero values leave it to the user's
+// settings.
+type Needs struct {
+	Access     Access // "" means Queued
+	MaxBatch   int
+	Savepoints string // "each", "none" or "on-failure"
+}

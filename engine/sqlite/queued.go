@@ -1,0 +1,228 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/writer"
+)
+
+// queued is the engine on the batching writer.
+type queued struct {
+	file
+	opt      writer.Options
+	settings engine.Settings
+	w        *writer.Writer
+	version  int64 // PRAGMA data_version of the writer's connection when it was opened
+}
+
+func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
+	policy, err := ParseCheckpoint(opt.Checkpoint, opt.CheckpointMode, int64(opt.Spec.PageSize))
+	if err != nil {
+		return nil, err
+	}
+	mode, ok := savepointModes[opt.Savepoints]
+	if !ok {
+		return nil, fmt.Errorf("savepoints %q is none of each, none, on-failure", opt.Savepoints)
+	}
+	e := &queued{opt: writer.Options{
+		MaxBatch:    opt.MaxBatch,
+		BatchWindow: opt.BatchWindow,
+		QueueLen:    opt.Queue,
+		Savepoints:  mode,
+		Readers:     opt.Readers,
+		Pragmas:     pragmas(opt.Pragmas),
+		NoCreate:    true,
+		Checkpoint:  policy,
+		Logger:      opt.Logger,
+	}}
+	if err := e.file.open(opt); err != nil {
+		return nil, err
+	}
+	if err := e.connect(ctx); err != nil {
+		return nil, errors.Join(err, e.file.close())
+	}
+	e.settings.Checkpoint = checkpointName(opt)
+	e.settings.Savepoints = opt.Savepoints
+	if e.settings.Savepoints == "" {
+		e.settings.Savepoints = "each"
+	}
+	return e, nil
+}
+
+// checkpointName describes the checkpoint policy in the words of its flags.
+func checkpointName(opt Options) string {
+	policy := opt.Checkpoint
+	if policy == "" {
+		policy = DefaultCheckpoint
+	}
+	if opt.CheckpointMode != "" && opt.CheckpointMode != "passive" {
+		policy += " " + opt.CheckpointMode
+	}
+	return policy
+}
+
+// connect opens the writer and reads its settings back.
+func (e *queued) connect(ctx context.Context) error {
+	w, err := writer.Open(ctx, e.path, e.opt)
+	if err != nil {
+		return err
+	}
+	e.w = w
+	err = w.Exclusive(ctx, func(c *writer.Conn) error {
+		s, err := readSettings(c.Rx)
+		if err != nil {
+			return err
+		}
+		s.Checkpoint, s.Savepoints = e.settings.Checkpoint, e.settings.Savepoints
+		e.settings = s
+		return c.QueryRow("PRAGMA data_version").Scan(&e.version)
+	})
+	if err != nil {
+		return errors.Join(err, w.Close())
+	}
+	effective := w.Options()
+	e.settings.MaxBatch, e.settings.BatchWindow = effective.MaxBatch, effective.BatchWindow
+	e.settings.Queue, e.settings.Readers = effective.QueueLen, effective.Readers
+	return nil
+}
+
+func (e *queued) Update(ctx context.Context, t *engine.Timing, fn func(engine.Tx) error) error {
+	return e.w.DoCall(ctx, writer.Call{
+		Fn:     func(tx *writer.Tx) error { return fn(account{tx.Rx}) },
+		Timing: (*writer.Timing)(t),
+	})
+}
+
+func (e *queued) View(ctx context.Context, fn func(engine.Rx) error) error {
+	return e.w.View(ctx, func(rx *writer.Rx) error { return fn(account{rx}) })
+}
+
+func (e *queued) Settle(ctx context.Context) error {
+	if e.settings.JournalMode != "wal" {
+		return nil
+	}
+	return stopped(e.w.Checkpoint(ctx, sqliteh.SQLITE_CHECKPOINT_TRUNCATE))
+}
+
+// Reset empties the ledger, which would otherwise grow from round to round.
+func (e *queued) Reset(ctx context.Context) error {
+	return e.w.Exclusive(ctx, func(c *writer.Conn) error {
+		_, err := c.Exec(clearSQL)
+		return err
+	})
+}
+
+func (e *queued) Settings() engine.Settings { return e.settings }
+
+func (e *queued) Observe() func() engine.Stats {
+	before := e.w.Stats()
+	return func() engine.Stats {
+		s := e.w.Stats().Sub(before)
+		mean := 0.0
+		if s.Batches > 0 {
+			mean = float64(s.Transactions) / float64(s.Batches)
+		}
+		return engine.Stats{
+			Batches:        int64(s.Batches),
+			BatchMean:      mean,
+			BatchP50:       int64(min(s.BatchSizes.Quantile(0.5), e.settings.MaxBatch)),
+			BatchMax:       int64(min(s.BatchSizes.Quantile(1), e.settings.MaxBatch)),
+			Busy:           s.BusyTime,
+			Commits:        int64(s.Commits),
+			RolledBack:     int64(s.RolledBack),
+			Checkpoints:    int64(s.Checkpoints),
+			CheckpointTime: s.CheckpointTime,
+			WALBytes:       int64(s.WALBytes),
+			WALPending:     int64(s.WALPending),
+		}
+	}
+}
+
+func (e *queued) ForeignWrites(ctx context.Context) (foreign bool, err error) {
+	err = e.w.Exclusive(ctx, func(c *writer.Conn) error {
+		var version int64
+		err := c.QueryRow("PRAGMA data_version").Scan(&version)
+		foreign = version != e.version
+		return err
+	})
+	return foreign, stopped(err)
+}
+
+func (e *queued) Classify(err error) string { return classify(err) }
+
+func (e *queued) InDoubt(err error) (group any, ok bool) { return inDoubt(err) }
+
+func (e *queued) Now() int64 { return writer.Now() }
+
+func (e *queued) Close() error { return stopped(errors.Join(e.w.Close(), e.file.close())) }
+
+// Cold implements engine.Cacher.
+func (e *queued) Cold(ctx context.Context) error {
+	if e.cache == nil {
+		return errNoPageCache
+	}
+	if err := e.w.Close(); err != nil {
+		return err
+	}
+	if err := e.cache.Drop(); err != nil {
+		return err
+	}
+	return e.connect(ctx)
+}
+
+// Batch implements engine.Batcher: BEGIN, each function in a savepoint unless
+// savepoints are off, COMMIT, all on the writer's goroutine.
+func (e *queued) Batch(ctx context.Context, errs []error, fn func(i int, tx engine.Tx) error) error {
+	return e.w.Exclusive(ctx, func(c *writer.Conn) error {
+		if _, err := c.Exec("BEGIN IMMEDIATE"); err != nil {
+			return err
+		}
+		for i := range errs {
+			if err := e.one(c, func() error { return fn(i, account{c.Rx}) }, &errs[i]); err != nil {
+				_, rollbackErr := c.Exec("ROLLBACK")
+				return errors.Join(err, rollbackErr)
+			}
+		}
+		if _, err := c.Exec("COMMIT"); err != nil {
+			return commitError(err)
+		}
+		return nil
+	})
+}
+
+// one runs one transaction of a batch and keeps its outcome in own. The error is
+// for the batch.
+func (e *queued) one(c *writer.Conn, fn func() error, own *error) error {
+	savepoint := e.opt.Savepoints != writer.SavepointNone
+	if savepoint {
+		if _, err := c.Stmt("SAVEPOINT tx").Exec(); err != nil {
+			return err
+		}
+	}
+	*own = recovered(fn)
+	if !savepoint {
+		return *own
+	}
+	if *own != nil {
+		if _, err := c.Stmt("ROLLBACK TO tx").Exec(); err != nil {
+			return errors.Join(*own, err)
+		}
+	}
+	_, err := c.Stmt("RELEASE tx").Exec()
+	return err
+}
+
+// recovered runs fn and turns a panic into its error.
+func recovered(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &writer.PanicError{Value: v}
+		}
+	}()
+	return fn()
+}

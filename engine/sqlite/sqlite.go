@@ -1,0 +1,251 @@
+// Package sqlite measures SQLite: through the batching writer ([Open] with
+// engine.Queued), on one goroutine without a queue (its Batch), and through a
+// pool of connections that fight for the lock (engine.Pooled).
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tailscale/sqlite/cgosqlite"
+	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/accounts"
+	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/internal/quantity"
+	"github.com/tpssim/tpssim/internal/sqlconn"
+	"github.com/tpssim/tpssim/writer"
+)
+
+// The statements of the account data set.
+const (
+	addSQL     = "UPDATE account SET balance = balance + ?1 WHERE id = ?2"
+	balanceSQL = "SELECT balance FROM account WHERE id = ?1"
+	recordSQL  = "INSERT INTO transfer(source, target, amount) VALUES (?1, ?2, ?3)"
+	clearSQL   = "DELETE FROM transfer"
+)
+
+// Options are the settings of an engine. Zero values are the writer's defaults.
+type Options struct {
+	Path        string            // a data set that is complete
+	Spec        accounts.Spec     // what it holds
+	Pragmas     map[string]string // as in writer.Options
+	MaxBatch    int
+	BatchWindow time.Duration
+	Queue       int
+	Readers     int
+	Savepoints  string // "each", "none" or "on-failure"; "" means each
+	Checkpoint  string // see ParseCheckpoint
+	// CheckpointMode is "passive", "restart" or "truncate"; "" means passive.
+	CheckpointMode string
+	// Connections is the size of the pool of engine.Pooled. 0 means 8.
+	Connections int
+	Logger      *slog.Logger
+}
+
+// Open opens the data set in the way that needs ask for. The Engine is also an
+// engine.Cacher, and when it is queued an engine.Batcher.
+func Open(ctx context.Context, opt Options, needs engine.Needs) (engine.Engine, error) {
+	if needs.MaxBatch != 0 {
+		opt.MaxBatch = needs.MaxBatch
+	}
+	if needs.Savepoints != "" {
+		opt.Savepoints = needs.Savepoints
+	}
+	if needs.Access == engine.Pooled {
+		return openPool(ctx, opt)
+	}
+	return openQueued(ctx, opt)
+}
+
+// pragmas returns user's pragmas over the defaults, the same for every way in.
+func pragmas(user map[string]string) map[string]string {
+	p := map[string]string{"journal_mode": "wal", "synchronous": "full", "cache_size": "-65536", "temp_store": "memory"}
+	maps.Copy(p, user)
+	return p
+}
+
+// savepointModes names the writer's modes as flags do.
+var savepointModes = map[string]writer.Savepoints{
+	"":           writer.SavepointEach,
+	"each":       writer.SavepointEach,
+	"none":       writer.SavepointNone,
+	"on-failure": writer.SavepointOnFailure,
+}
+
+// checkpointModes names the checkpoint modes as flags do.
+var checkpointModes = map[string]sqliteh.Checkpoint{
+	"":         sqliteh.SQLITE_CHECKPOINT_PASSIVE,
+	"passive":  sqliteh.SQLITE_CHECKPOINT_PASSIVE,
+	"restart":  sqliteh.SQLITE_CHECKPOINT_RESTART,
+	"truncate": sqliteh.SQLITE_CHECKPOINT_TRUNCATE,
+}
+
+// DefaultCheckpoint is the policy when none is given.
+const DefaultCheckpoint = "pages:4000"
+
+// ParseCheckpoint reads a checkpoint policy: "pages:4000", "bytes:64MiB", "idle"
+// or "off"; "" is DefaultCheckpoint. Bytes are divided by pageSize.
+func ParseCheckpoint(policy, mode string, pageSize int64) (writer.Checkpoint, error) {
+	m, ok := checkpointModes[mode]
+	if !ok {
+		return writer.Checkpoint{}, fmt.Errorf("checkpoint mode %q is none of passive, restart, truncate", mode)
+	}
+	if policy == "" {
+		policy = DefaultCheckpoint
+	}
+	c := writer.Checkpoint{Mode: m}
+	kind, value, _ := strings.Cut(policy, ":")
+	var err error
+	switch {
+	case policy == "idle":
+		c.Idle = true
+	case policy == "off":
+		c.Off = true
+	case kind == "pages":
+		c.Pages, err = strconv.Atoi(value)
+	case kind == "bytes":
+		var n int64
+		n, err = quantity.Size(value)
+		c.Pages = int(max(n/max(pageSize, 1), 1))
+	default:
+		err = errors.New("unknown")
+	}
+	if err != nil || c.Pages < 0 || kind == "pages" && c.Pages == 0 {
+		return writer.Checkpoint{}, fmt.Errorf("checkpoint policy %q is none of pages:4000, bytes:64MiB, idle, off", policy)
+	}
+	return c, nil
+}
+
+// account is the account statements on a transaction or connection of the writer.
+type account struct{ rx *writer.Rx }
+
+// Balance implements engine.Rx.
+func (a account) Balance(id int64) (int64, error) {
+	s := a.rx.Stmt(balanceSQL).BindInt64(1, id)
+	row, err := s.Step()
+	if err != nil {
+		return 0, err
+	}
+	if !row {
+		return 0, engine.ErrNoAccount
+	}
+	balance := s.Int64(0)
+	s.Reset()
+	return balance, nil
+}
+
+// Add implements engine.Tx.
+func (a account) Add(id, delta int64) error {
+	n, err := a.rx.Stmt(addSQL).BindInt64(1, delta).BindInt64(2, id).Exec()
+	if err == nil && n != 1 {
+		err = engine.ErrNoAccount
+	}
+	return err
+}
+
+// Record implements engine.Tx.
+func (a account) Record(from, to, amount int64) error {
+	_, err := a.rx.Stmt(recordSQL).BindInt64(1, from).BindInt64(2, to).BindInt64(3, amount).Exec()
+	return err
+}
+
+// readSettings reads the effective pragmas of a connection back.
+func readSettings(rx *writer.Rx) (s engine.Settings, err error) {
+	var sync int64
+	for name, dest := range map[string]any{
+		"journal_mode": &s.JournalMode,
+		"synchronous":  &sync,
+		"page_size":    &s.PageSize,
+		"cache_size":   &s.CacheSize,
+		"mmap_size":    &s.MmapSize,
+	} {
+		err := rx.QueryRow("PRAGMA " + name).Scan(dest)
+		if err != nil && !(name == "mmap_size" && errors.Is(err, writer.ErrNoRows)) {
+			return s, err
+		}
+	}
+	s.Synchronous = synchronousName(sync)
+	return s, nil
+}
+
+// synchronousName is the word for what PRAGMA synchronous answers.
+func synchronousName(level int64) string {
+	return [...]string{"off", "normal", "full", "extra"}[min(max(level, 0), 3)]
+}
+
+// stopped marks the error of a writer that a storage failure stopped.
+func stopped(err error) error {
+	if errors.Is(err, writer.ErrFailed) {
+		return fmt.Errorf("%w: %w", engine.ErrStopped, err)
+	}
+	return err
+}
+
+// inDoubt implements engine.Engine for every way in.
+func inDoubt(err error) (group any, ok bool) {
+	if be, is := errors.AsType[*writer.BatchError](err); is && be.InDoubt {
+		return be, true
+	}
+	return nil, false
+}
+
+// commitError is the error of a COMMIT that was not the writer's.
+func commitError(err error) error {
+	code := writer.Primary(err)
+	return &writer.BatchError{Op: "commit", Err: err, InDoubt: code == sqliteh.SQLITE_IOERR || code == sqliteh.SQLITE_FULL}
+}
+
+// classify implements engine.Engine for every way in.
+func classify(err error) string {
+	if be, ok := errors.AsType[*writer.BatchError](err); ok {
+		switch {
+		case be.InDoubt:
+			return "in doubt"
+		case be.Op == "begin" && writer.Primary(err) == sqliteh.SQLITE_BUSY:
+			return "busy"
+		}
+		return be.Op + " failed"
+	}
+	if _, ok := errors.AsType[*writer.PanicError](err); ok {
+		return "panic"
+	}
+	for class, target := range map[string]error{
+		"closed":     writer.ErrClosed,
+		"queue full": writer.ErrQueueFull,
+		"stopped":    writer.ErrFailed,
+		"timeout":    writer.ErrTxTimeout,
+		"deadline":   context.DeadlineExceeded,
+		"cancelled":  context.Canceled,
+		"no account": engine.ErrNoAccount,
+	} {
+		if errors.Is(err, target) {
+			return class
+		}
+	}
+	switch code := writer.Primary(err); code {
+	case sqliteh.SQLITE_OK:
+		return "error"
+	case sqliteh.SQLITE_BUSY:
+		return "busy"
+	default:
+		return "sqlite " + strings.ToLower(strings.TrimPrefix(code.String(), "SQLITE_"))
+	}
+}
+
+// Version returns the version of the SQLite that is linked in.
+func Version() (string, error) {
+	db, err := cgosqlite.Open(":memory:", sqliteh.SQLITE_OPEN_READWRITE|sqliteh.SQLITE_OPEN_MEMORY, "")
+	if err != nil {
+		return "", fmt.Errorf("open a database in memory: %w", err)
+	}
+	c := &sqlconn.Conn{DB: db}
+	version, err := c.Text("SELECT sqlite_version()")
+	return version, errors.Join(err, c.Close())
+}

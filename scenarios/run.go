@@ -1,0 +1,244 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tpssim/tpssim/accounts"
+	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/tps"
+)
+
+// The states that a run can ask of the caches.
+const (
+	CacheAsIs = "as-is" // as found; what the proof's reading brought in is dropped again
+	CacheCold = "cold"  // before each round fresh connections, and nothing of the file in memory
+	CacheWarm = "warm"  // before each round the accounts that it touches are read
+)
+
+// Config is a scenario with its load.
+type Config struct {
+	Scenario Scenario
+	// Open opens the engine with what the scenario needs.
+	Open func(context.Context, engine.Needs) (engine.Engine, error)
+	// Spec is the data set, Dist and Layout choose the accounts; both were made
+	// for Spec.Rows accounts. The names are for the result.
+	Spec       accounts.Spec
+	Dist       accounts.Dist
+	Layout     accounts.Layout
+	DistName   string
+	LayoutName string
+	// RandomSeed makes a run repeatable.
+	RandomSeed uint64
+	// Load is the load; Op, BatchOp, Now, Classify and the hooks are set here.
+	Load tps.Config
+	// Reads is the number of awaited point reads for each transaction.
+	Reads int
+	// Think is waited inside each transaction, between its two updates.
+	Think time.Duration
+	// FailRate and PanicRate are the shares of transactions, 0 to 1, whose
+	// application code fails or panics after the first update.
+	FailRate, PanicRate float64
+	// Cache is one of the Cache constants.
+	Cache string
+	// Progress, if not nil, is told of the reading before and after the load.
+	Progress func(stage string, done, total int)
+}
+
+// Validate checks what concerns the scenario; tps checks the load.
+func (c *Config) Validate() error {
+	switch {
+	case c.FailRate < 0 || c.PanicRate < 0 || c.FailRate+c.PanicRate > 1:
+		return tps.ConfigError("--fail-rate and --panic-rate must be 0 or more and at most 1 together")
+	case c.Think < 0:
+		return tps.ConfigError("--think must be 0 or more")
+	case c.Reads < 0:
+		return tps.ConfigError("--reads must be 0 or more")
+	case c.Reads > 0 && c.Scenario.Direct:
+		return tps.ConfigError("--reads needs a scenario with a queue: direct has no caller that could wait")
+	case c.Cache != CacheAsIs && c.Cache != CacheCold && c.Cache != CacheWarm:
+		return tps.ConfigError(fmt.Sprintf("--cache %q is none of as-is, cold, warm", c.Cache))
+	}
+	return nil
+}
+
+// expected returns how many transactions the load may run, as far as that is
+// known before it does.
+func (c *Config) expected() int64 {
+	l := &c.Load
+	seconds := (l.Duration + l.Warmup).Seconds()
+	byTime := int64(min(seconds*guessedTPS, accounts.MaxPool))
+	if l.Rate > 0 {
+		byTime = int64(min(seconds*l.Rate+1, accounts.MaxPool))
+	}
+	switch {
+	case l.Duration == 0:
+		return l.Transactions
+	case l.Transactions == 0:
+		return byTime
+	}
+	return min(l.Transactions, byTime)
+}
+
+// guessedTPS sizes the pool of a closed loop, which is as fast as it happens to
+// be. Where the guess is low the pool wraps and the result says so.
+const guessedTPS = 200_000
+
+// session is one run of a scenario, from the first balance read to the verdict.
+type session struct {
+	*work
+	ids     []int64
+	before  []int64
+	after   []int64
+	rounds  []engine.Stats
+	observe func() engine.Stats
+	foreign bool
+}
+
+// Run runs the scenario and proves its result. The Result lacks only what belongs
+// to the command: Argv and Env.
+//
+// A verdict that is not ok is part of the Result, not an error. When ctx ends,
+// what was measured is still proved and returned.
+func Run(ctx context.Context, cfg Config) (*tps.Result, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &session{work: &work{Config: cfg}}
+	s.configure()
+	if err := s.Load.Validate(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.engine, err = cfg.Open(ctx, cfg.Scenario.Needs); err != nil {
+		return nil, err
+	}
+	res, err := s.run(ctx)
+	if closeErr := s.engine.Close(); err == nil && !s.stopped(closeErr) {
+		err = closeErr
+	}
+	return res, err
+}
+
+// configure fills in the load's functions.
+func (s *session) configure() {
+	l := &s.Load
+	if s.Scenario.Direct {
+		l.BatchOp = s.batchOp
+	} else {
+		l.Op = s.op
+	}
+	l.Now = func() int64 { return s.engine.Now() }
+	l.Classify = s.classify
+	l.Settle = s.settle
+	l.BeforeRun = s.beforeRun
+	l.AfterRun = s.afterRun
+}
+
+// run runs the load between two readings of the balances.
+func (s *session) run(ctx context.Context) (*tps.Result, error) {
+	s.pool = accounts.NewPool(s.expected(), s.RandomSeed, s.Dist, s.Layout)
+	s.journal = accounts.NewJournal(s.pool.Len())
+	s.ids = s.pool.Accounts()
+	s.before, s.after = make([]int64, len(s.ids)), make([]int64, len(s.ids))
+
+	cacher, _ := s.engine.(engine.Cacher)
+	resident := -1.0
+	if cacher != nil {
+		if share, err := cacher.Resident(); err == nil {
+			resident = share
+		}
+	}
+	readBefore := func() error { return s.read(ctx, "reading balances", s.before) }
+	if cacher != nil && s.Cache != CacheWarm {
+		if err := cacher.Preserve(readBefore); err != nil {
+			return nil, err
+		}
+	} else if err := readBefore(); err != nil {
+		return nil, err
+	}
+
+	res, err := tps.Run(ctx, s.Load)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reopenIfStopped(ctx); err != nil {
+		return nil, fmt.Errorf("the database stopped during the run and cannot be opened again: %w", err)
+	}
+	if err := s.read(context.WithoutCancel(ctx), "checking balances", s.after); err != nil {
+		return nil, err
+	}
+	s.fill(res, resident)
+	return res, nil
+}
+
+// read reads the touched accounts.
+func (s *session) read(ctx context.Context, stage string, into []int64) error {
+	return s.engine.Balances(ctx, s.ids, into, func(done int) {
+		if s.Progress != nil {
+			s.Progress(stage, done, len(s.ids))
+		}
+	})
+}
+
+// beforeRun puts the engine and the caches into the state that a round starts in.
+func (s *session) beforeRun(ctx context.Context, run int, cold bool) error {
+	if err := s.engine.Reset(ctx); err != nil {
+		return err
+	}
+	if err := s.engine.Settle(ctx); err != nil {
+		return err
+	}
+	switch s.Cache {
+	case CacheCold:
+		cacher, ok := s.engine.(engine.Cacher)
+		if !ok {
+			return tps.ConfigError("--cache cold needs a database whose files are on this machine")
+		}
+		if err := cacher.Cold(ctx); err != nil {
+			return err
+		}
+	case CacheWarm:
+		if err := s.read(ctx, "warming the cache", s.after); err != nil {
+			return err
+		}
+	}
+	s.observe = s.engine.Observe()
+	return nil
+}
+
+// settle keeps what the engine did in the round, then lets it pay its debts.
+func (s *session) settle(ctx context.Context) error {
+	s.rounds = append(s.rounds, s.observe())
+	return s.ignoreStopped(s.engine.Settle(ctx))
+}
+
+// afterRun looks for changes by others.
+func (s *session) afterRun(ctx context.Context, run int, cold bool) error {
+	foreign, err := s.engine.ForeignWrites(ctx)
+	s.foreign = s.foreign || foreign
+	return s.ignoreStopped(err)
+}
+
+// reopenIfStopped opens the database again after a storage failure stopped the
+// engine: only recovery tells what it holds.
+func (s *session) reopenIfStopped(ctx context.Context) error {
+	_, err := s.engine.ForeignWrites(context.WithoutCancel(ctx))
+	if !s.stopped(err) {
+		return err
+	}
+	s.engine.Close() // its error is the one that stopped it
+	s.engine, err = s.Open(context.WithoutCancel(ctx), s.Scenario.Needs)
+	return err
+}
+
+func (s *session) stopped(err error) bool { return errors.Is(err, engine.ErrStopped) }
+
+func (s *session) ignoreStopped(err error) error {
+	if s.stopped(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+// Package scenarios holds the named workloads: each is a few lines of application
+// code over an engine's transaction, run by package tps and proved by package
+// accounts.
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tpssim/tpssim/accounts"
+	"github.com/tpssim/tpssim/engine"
+)
+
+// Scenario is a named workload.
+type Scenario struct {
+	Name    string
+	Summary string // one line
+	// Needs is what it asks of the engine whatever the user's settings.
+	Needs engine.Needs
+	// Direct runs on one goroutine, a batch at a time, nobody waiting for anybody.
+	Direct bool
+	// Reads is how many point reads each transaction's caller awaits after it.
+	Reads int
+	// body is the application code of one transfer.
+	body func(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error
+}
+
+// Default is the scenario that runs when none is named.
+const Default = "savepoint"
+
+// All lists the scenarios.
+var All = []Scenario{
+	{
+		Name:    "savepoint",
+		Summary: "transfers through the batching writer, each in a savepoint of its own",
+		body:    transfer,
+	}, {
+		Name:    "batch",
+		Summary: "the same without savepoints: one failure fails its whole batch",
+		Needs:   engine.Needs{Savepoints: "none"},
+		body:    transfer,
+	}, {
+		Name:    "unbatched",
+		Summary: "the same with a COMMIT for each transaction",
+		Needs:   engine.Needs{MaxBatch: 1, Savepoints: "none"},
+		body:    transfer,
+	}, {
+		Name:    "direct",
+		Summary: "the same transfers on one goroutine without a queue, --max-batch to a COMMIT",
+		Direct:  true,
+		body:    transfer,
+	}, {
+		Name:    "mixed",
+		Summary: "each transfer is followed by three awaited point reads on the read-only pool",
+		Reads:   3,
+		body:    transfer,
+	}, {
+		Name:    "ledger",
+		Summary: "each transfer also inserts a row into the transfer table",
+		body:    ledger,
+	}, {
+		Name:    "funds",
+		Summary: "reads the balance first and refuses when funds are short, which one in ten is",
+		body:    funds,
+	}, {
+		Name:    "pool",
+		Summary: "connections that fight for the lock: busy_timeout, BEGIN IMMEDIATE, a COMMIT each",
+		Needs:   engine.Needs{Access: engine.Pooled},
+		body:    transfer,
+	},
+}
+
+// Find returns the scenario called name. The error names the nearest one.
+func Find(name string) (Scenario, error) {
+	nearest, best := "", len(name)+1
+	for _, s := range All {
+		if s.Name == name {
+			return s, nil
+		}
+		if d := distance(strings.ToLower(name), s.Name); d < best {
+			nearest, best = s.Name, d
+		}
+	}
+	hint := ""
+	if best <= max(2, len(name)/2) {
+		hint = fmt.Sprintf(": did you mean %q?", nearest)
+	}
+	return Scenario{}, fmt.Errorf("unknown scenario %q%s (tpssim scenarios lists them)", name, hint)
+}
+
+// distance is the Levenshtein distance: the fewest letters to insert, delete or
+// replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// Errors that the application code of a scenario returns.
+var (
+	// ErrApplication is what --fail-rate makes application code return.
+	ErrApplication = errors.New("scenarios: the application code failed, as --fail-rate asked")
+	// ErrFunds is the refusal of the scenario funds.
+	ErrFunds = errors.New("scenarios: funds are short")
+)
+
+// transfer moves money between two accounts, with application code in between.
+func transfer(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
+	if err := tx.Add(t.From, -amount); err != nil {
+		return err
+	}
+	if err := w.application(i); err != nil {
+		return err
+	}
+	return tx.Add(t.To, amount)
+}
+
+// ledger is transfer with a record of it.
+func ledger(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
+	if err := transfer(w, tx, i, t, amount); err != nil {
+		return err
+	}
+	return tx.Record(t.From, t.To, amount)
+}
+
+// shortEvery is how many transfers of funds there are for each that asks for more
+// than its account holds.
+const shortEvery = 10
+
+// funds is transfer behind a look at the balance. Every tenth asks for more than
+// the account holds and is refused.
+func funds(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
+	balance, err := tx.Balance(t.From)
+	if err != nil {
+		return err
+	}
+	asked := amount
+	if i%shortEvery == 0 {
+		asked += max(balance, 0)
+	}
+	if asked > balance {
+		return ErrFunds
+	}
+	return transfer(w, tx, i, t, amount)
+}

@@ -1,0 +1,110 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tpssim/tpssim/accounts"
+	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/tps"
+)
+
+// work is a scenario on an open engine.
+type work struct {
+	Config
+	engine  engine.Engine
+	pool    *accounts.Pool
+	journal *accounts.Journal
+}
+
+// application is what runs between the two updates of a transfer: it thinks,
+// fails or panics as often as was asked.
+func (w *work) application(i uint64) error {
+	if w.Think > 0 {
+		time.Sleep(w.Think)
+	}
+	if w.FailRate == 0 && w.PanicRate == 0 {
+		return nil
+	}
+	switch chance := uniform(w.RandomSeed, i); {
+	case chance < w.FailRate:
+		return ErrApplication
+	case chance < w.FailRate+w.PanicRate:
+		panic("the application code panicked, as --panic-rate asked")
+	}
+	return nil
+}
+
+// uniform returns a number in [0,1) that depends on seed and i alone, so that a
+// run can be repeated. It is the finalizer of SplitMix64 (Steele, Lea and Flood,
+// OOPSLA 2014) over a counter.
+func uniform(seed, i uint64) float64 {
+	z := seed + (i+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return float64((z^z>>31)>>11) / (1 << 53)
+}
+
+// op is one transaction, with the reads that follow it.
+func (w *work) op(ctx context.Context, i uint64, tr *tps.Trace) error {
+	slot, t, amount := w.pool.At(i)
+	err := w.engine.Update(ctx, (*engine.Timing)(&tr.Timing), func(tx engine.Tx) error {
+		return w.Scenario.body(w, tx, i, t, amount)
+	})
+	w.record(slot, err)
+	if err != nil {
+		return err
+	}
+	for k := range w.Reads {
+		_, other, _ := w.pool.At(i + uint64(k) + 1)
+		start := w.engine.Now()
+		err := w.engine.View(ctx, func(rx engine.Rx) error {
+			_, err := rx.Balance(other.To)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		tr.Read(w.engine.Now() - start)
+	}
+	return nil
+}
+
+// batchOp is a batch of transactions on one goroutine.
+func (w *work) batchOp(ctx context.Context, first uint64, errs []error) error {
+	batcher, ok := w.engine.(engine.Batcher)
+	if !ok {
+		return errors.New("scenarios: this engine cannot run without a queue")
+	}
+	err := batcher.Batch(ctx, errs, func(k int, tx engine.Tx) error {
+		i := first + uint64(k)
+		_, t, amount := w.pool.At(i)
+		return w.Scenario.body(w, tx, i, t, amount)
+	})
+	for k := range errs {
+		slot, _, _ := w.pool.At(first + uint64(k))
+		w.record(slot, errors.Join(err, errs[k]))
+	}
+	return err
+}
+
+// record keeps the outcome of the transfer in slot for the proof.
+func (w *work) record(slot int, err error) {
+	if err == nil {
+		w.journal.Ack(slot)
+	} else if group, doubt := w.engine.InDoubt(err); doubt {
+		w.journal.InDoubt(slot, group)
+	}
+}
+
+// classify names the class of a failure.
+func (w *work) classify(err error) string {
+	switch {
+	case errors.Is(err, ErrFunds):
+		return "funds are short"
+	case errors.Is(err, ErrApplication):
+		return "application"
+	}
+	return w.engine.Classify(err)
+}
