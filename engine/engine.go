@@ -41,7 +41,7 @@ type Engine interface {
 	View(ctx context.Context, fn func(Rx) error) error
 	// Balances reads the accounts ids, which ascend, into balances, in one
 	// snapshot and on a connection of its own. progress, if not nil, is told how
-	// many are read.
+	// many are read; it may be called by several goroutines at once.
 	Balances(ctx context.Context, ids, balances []int64, progress func(done int)) error
 	// Settle does what the engine put off, such as a checkpoint, and returns when
 	// nothing is pending.
@@ -58,13 +58,15 @@ type Engine interface {
 	// it was opened.
 	ForeignWrites(ctx context.Context) (bool, error)
 	// Classify names the kind of an error of Update or View in one or two words.
+	// All engines say busy, cancelled, closed, deadline, no account, panic and
+	// stopped for these, and error for an error that is not theirs.
 	Classify(err error) string
 	// InDoubt reports whether err leaves open if the transaction was committed.
 	// Transactions with the same group share their fate.
 	InDoubt(err error) (group any, ok bool)
 	// Now is the clock of Timing: monotonic nanoseconds.
 	Now() int64
-	// Close closes the database.
+	// Close closes the database; once more does nothing more.
 	Close() error
 }
 

@@ -109,6 +109,9 @@ func (s *session) warnings(res *tps.Result, resident float64) (list []string) {
 	if durable && res.Stages.Commit.Count > 0 && res.Stages.Commit.P50 < impossibleSync {
 		list = append(list, fmt.Sprintf("COMMIT took %v (p50): too fast for a sync that reaches a disk", res.Stages.Commit.P50))
 	}
+	if s.reopens > 0 {
+		list = append(list, fmt.Sprintf("the database was opened again after %d storage failure(s); what was in doubt is part of the proof", s.reopens))
+	}
 	if s.Think > 0 {
 		list = append(list, fmt.Sprintf("--think holds the writer: at most %.0f TPS are possible, whatever else is tuned", 1/s.Think.Seconds()))
 	}

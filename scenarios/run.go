@@ -95,6 +95,7 @@ type session struct {
 	rounds  []engine.Stats
 	observe func() engine.Stats
 	foreign bool
+	reopens int // how often a storage failure made it necessary
 }
 
 // Run runs the scenario and proves its result. The Result lacks only what belongs
@@ -165,7 +166,7 @@ func (s *session) run(ctx context.Context) (*tps.Result, error) {
 		return nil, err
 	}
 	if err := s.reopenIfStopped(ctx); err != nil {
-		return nil, fmt.Errorf("the database stopped during the run and cannot be opened again: %w", err)
+		return nil, err
 	}
 	if err := s.read(context.WithoutCancel(ctx), "checking balances", s.after); err != nil {
 		return nil, err
@@ -185,6 +186,9 @@ func (s *session) read(ctx context.Context, stage string, into []int64) error {
 
 // beforeRun puts the engine and the caches into the state that a round starts in.
 func (s *session) beforeRun(ctx context.Context, run int, cold bool) error {
+	if err := s.reopenIfStopped(ctx); err != nil {
+		return err
+	}
 	if err := s.engine.Reset(ctx); err != nil {
 		return err
 	}
@@ -230,8 +234,13 @@ func (s *session) reopenIfStopped(ctx context.Context) error {
 		return err
 	}
 	s.engine.Close() // its error is the one that stopped it
-	s.engine, err = s.Open(context.WithoutCancel(ctx), s.Scenario.Needs)
-	return err
+	fresh, err := s.Open(context.WithoutCancel(ctx), s.Scenario.Needs)
+	if err != nil {
+		return fmt.Errorf("the database stopped during the run and cannot be opened again: %w", err)
+	}
+	s.engine = fresh
+	s.reopens++
+	return nil
 }
 
 func (s *session) stopped(err error) bool { return errors.Is(err, engine.ErrStopped) }

@@ -46,16 +46,27 @@ func uniform(seed, i uint64) float64 {
 	return float64((z^z>>31)>>11) / (1 << 53)
 }
 
-// op is one transaction, with the reads that follow it.
+// op is one transaction, with the reads that follow it. Its frame is small for the
+// sake of the many goroutines that wait in it; see burst in package tps.
 func (w *work) op(ctx context.Context, i uint64, tr *tps.Trace) error {
-	slot, t, amount := w.pool.At(i)
-	err := w.engine.Update(ctx, (*engine.Timing)(&tr.Timing), func(tx engine.Tx) error {
-		return w.Scenario.body(w, tx, i, t, amount)
-	})
-	w.record(slot, err)
-	if err != nil {
+	err := w.engine.Update(ctx, (*engine.Timing)(&tr.Timing), w.transaction(i))
+	w.record(i, err)
+	if err != nil || w.Reads == 0 {
 		return err
 	}
+	return w.awaitReads(ctx, i, tr)
+}
+
+// transaction returns the application code of transaction i.
+func (w *work) transaction(i uint64) func(engine.Tx) error {
+	return func(tx engine.Tx) error {
+		_, t, amount := w.pool.At(i)
+		return w.Scenario.body(w, tx, i, t, amount)
+	}
+}
+
+// awaitReads reads as many accounts as each caller awaits.
+func (w *work) awaitReads(ctx context.Context, i uint64, tr *tps.Trace) error {
 	for k := range w.Reads {
 		_, other, _ := w.pool.At(i + uint64(k) + 1)
 		start := w.engine.Now()
@@ -78,19 +89,17 @@ func (w *work) batchOp(ctx context.Context, first uint64, errs []error) error {
 		return errors.New("scenarios: this engine cannot run without a queue")
 	}
 	err := batcher.Batch(ctx, errs, func(k int, tx engine.Tx) error {
-		i := first + uint64(k)
-		_, t, amount := w.pool.At(i)
-		return w.Scenario.body(w, tx, i, t, amount)
+		return w.transaction(first + uint64(k))(tx)
 	})
 	for k := range errs {
-		slot, _, _ := w.pool.At(first + uint64(k))
-		w.record(slot, errors.Join(err, errs[k]))
+		w.record(first+uint64(k), errors.Join(err, errs[k]))
 	}
 	return err
 }
 
-// record keeps the outcome of the transfer in slot for the proof.
-func (w *work) record(slot int, err error) {
+// record keeps the outcome of transaction i for the proof.
+func (w *work) record(i uint64, err error) {
+	slot, _, _ := w.pool.At(i)
 	if err == nil {
 		w.journal.Ack(slot)
 	} else if group, doubt := w.engine.InDoubt(err); doubt {

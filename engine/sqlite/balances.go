@@ -34,7 +34,7 @@ func (f *file) Balances(ctx context.Context, ids, balances []int64, progress fun
 	group, ctx := errgroup.WithContext(ctx)
 	for range min(parallelReads, chunks) {
 		group.Go(func() error {
-			r, err := newBalanceReader(f.path)
+			r, err := f.newBalanceReader()
 			if err != nil {
 				return err
 			}
@@ -62,8 +62,8 @@ type balanceReader struct {
 	query sqliteh.Stmt
 }
 
-func newBalanceReader(path string) (*balanceReader, error) {
-	c, err := sqlconn.Open(nil, path, sqlconn.ReadOnly)
+func (f *file) newBalanceReader() (*balanceReader, error) {
+	c, err := sqlconn.Open(f.connect, f.path, sqlconn.ReadOnly)
 	if err != nil {
 		return nil, err
 	}

@@ -4,14 +4,17 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/tailscale/sqlite/sqliteh"
+
 	"github.com/tpssim/tpssim/engine/sqlite/pagecache"
 )
 
 // file is the data set's file and what is done to it beside the engine's own
 // connections.
 type file struct {
-	path  string
-	cache *pagecache.File
+	path    string
+	cache   *pagecache.File
+	connect sqliteh.OpenFunc // nil means the driver's own
 }
 
 // open opens the handle on the page cache, before SQLite opens the file: closing
@@ -25,7 +28,7 @@ func (f *file) open(opt Options) error {
 	if err != nil {
 		return err
 	}
-	f.path = path
+	f.path, f.connect = path, opt.Open
 	f.cache, err = pagecache.Open(path)
 	if errors.Is(err, errors.ErrUnsupported) {
 		f.cache, err = nil, nil
@@ -37,7 +40,9 @@ func (f *file) close() error {
 	if f.cache == nil {
 		return nil
 	}
-	return f.cache.Close()
+	cache := f.cache
+	f.cache = nil
+	return cache.Close()
 }
 
 // errNoPageCache is returned where the system does not let a program look into

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -14,8 +15,8 @@ import (
 	"github.com/tpssim/tpssim/writer"
 )
 
-// busyTimeout is how long a connection waits for another one's lock.
-const busyTimeout = 5 * time.Second
+// defaultBusyTimeout is how long a connection waits for another one's lock.
+const defaultBusyTimeout = 5 * time.Second
 
 // pool is what services without a single writer do: connections that fight for
 // SQLite's lock with a busy timeout and BEGIN IMMEDIATE.
@@ -25,11 +26,14 @@ const busyTimeout = 5 * time.Second
 // runs and lets none begin.
 type pool struct {
 	file
+	health
 	opt      Options
 	limit    int64 // pages of WAL above which a checkpoint is due; 0 means never
 	settings engine.Settings
 	release  func() error
 	free     chan *poolConn
+	closed   chan struct{}
+	closing  sync.Once
 	conns    []*poolConn
 	running  sync.RWMutex // read-held by each transaction, held by a checkpoint
 	wal      atomic.Int64 // pages in the WAL
@@ -48,6 +52,9 @@ type poolConn struct {
 }
 
 func openPool(ctx context.Context, opt Options) (engine.Engine, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	policy, err := ParseCheckpoint(opt.Checkpoint, opt.CheckpointMode, int64(opt.Spec.PageSize))
 	if err != nil {
 		return nil, err
@@ -55,7 +62,10 @@ func openPool(ctx context.Context, opt Options) (engine.Engine, error) {
 	if opt.Connections == 0 {
 		opt.Connections = 8
 	}
-	p := &pool{opt: opt}
+	if opt.busyTimeout == 0 {
+		opt.busyTimeout = defaultBusyTimeout
+	}
+	p := &pool{opt: opt, closed: make(chan struct{})}
 	if !policy.Off {
 		p.limit = int64(max(policy.Pages, 1))
 		if policy.Pages == 0 {
@@ -68,14 +78,14 @@ func openPool(ctx context.Context, opt Options) (engine.Engine, error) {
 	if p.release, err = writer.Lock(p.path); err != nil {
 		return nil, errors.Join(err, p.file.close())
 	}
-	if err := p.connect(); err != nil {
+	if err := p.openConns(); err != nil {
 		return nil, errors.Join(err, p.disconnect(), p.release(), p.file.close())
 	}
-	return p, ctx.Err()
+	return p, nil
 }
 
-// connect opens the connections and reads the settings back.
-func (p *pool) connect() error {
+// openConns opens the connections and reads the settings back.
+func (p *pool) openConns() error {
 	p.free = make(chan *poolConn, p.opt.Connections)
 	for range p.opt.Connections {
 		c, err := p.openConn()
@@ -95,41 +105,44 @@ func (p *pool) connect() error {
 	return nil
 }
 
-func (p *pool) openConn() (c *poolConn, err error) {
-	conn, err := sqlconn.Open(nil, p.path, sqlconn.Existing)
+func (p *pool) openConn() (*poolConn, error) {
+	conn, err := sqlconn.Open(p.connect, p.path, sqlconn.Existing)
 	if err != nil {
 		return nil, err
 	}
-	c = &poolConn{Conn: conn}
-	defer func() {
-		if err != nil {
-			c.close()
-		}
-	}()
-	c.DB.BusyTimeout(busyTimeout)
+	c := &poolConn{Conn: conn}
+	if err := p.prepare(c); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// prepare sets a fresh connection up and prepares its statements.
+func (p *pool) prepare(c *poolConn) (err error) {
+	c.DB.BusyTimeout(p.opt.busyTimeout)
 	for name, value := range pragmas(p.opt.Pragmas) {
 		if err := c.Exec("PRAGMA " + name + "=" + value); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := c.DB.AutoCheckpoint(0); err != nil {
-		return nil, sqlconn.Wrap(c.DB, err)
+		return sqlconn.Wrap(c.DB, err)
 	}
-	c.DB.SetWALHook(func(_ string, pages int) { p.committed(int64(pages)) })
+	c.DB.SetWALHook(func(_ string, pages int) { p.grown(int64(pages)) })
 	for sql, dest := range map[string]*sqliteh.Stmt{
 		"BEGIN IMMEDIATE": &c.begin, "COMMIT": &c.commit, "ROLLBACK": &c.rollback, "BEGIN": &c.readBegin,
 		addSQL: &c.add, balanceSQL: &c.query, recordSQL: &c.record,
 	} {
 		if *dest, err = c.Prepare(sql); err != nil {
-			return nil, err
+			return err
 		}
 		c.stmts = append(c.stmts, *dest)
 	}
-	return c, nil
+	return nil
 }
 
-// committed is told, inside each COMMIT, how many pages the WAL holds now.
-func (p *pool) committed(pages int64) {
+// grown is told, inside each COMMIT, how many pages the WAL holds now.
+func (p *pool) grown(pages int64) {
 	before := p.wal.Swap(pages)
 	if pages < before { // it was started anew
 		before = 0
@@ -161,11 +174,11 @@ func (c *poolConn) close() error {
 	return c.Close()
 }
 
-// disconnect closes every connection.
+// disconnect waits for every connection to be free and closes it.
 func (p *pool) disconnect() error {
 	var errs []error
-	for _, c := range p.conns {
-		errs = append(errs, c.close())
+	for range p.conns {
+		errs = append(errs, (<-p.free).close())
 	}
 	p.conns = nil
 	return errors.Join(errs...)
@@ -213,9 +226,14 @@ func (c *poolConn) Record(from, to, amount int64) error {
 
 // take waits for a free connection.
 func (p *pool) take(ctx context.Context) (*poolConn, error) {
+	if err := cmp.Or(p.check(), ctx.Err()); err != nil {
+		return nil, err
+	}
 	select {
 	case c := <-p.free:
 		return c, nil
+	case <-p.closed:
+		return nil, writer.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -233,14 +251,15 @@ func (p *pool) Update(ctx context.Context, t *engine.Timing, fn func(engine.Tx) 
 	defer func() { p.free <- c }()
 	p.running.RLock()
 	t.Begun = p.Now()
-	err = c.update(t, fn)
+	err = p.update(c, t, fn)
 	p.running.RUnlock()
 	p.account(t, err)
-	return errors.Join(err, p.checkpointIfDue(c))
+	p.checkpointIfDue(c)
+	return err
 }
 
-// update runs fn in a transaction of its own.
-func (c *poolConn) update(t *engine.Timing, fn func(engine.Tx) error) error {
+// update runs fn in a transaction of its own on c.
+func (p *pool) update(c *poolConn, t *engine.Timing, fn func(engine.Tx) error) error {
 	if _, err := c.step(c.begin); err != nil {
 		return &writer.BatchError{Op: "begin", Err: err}
 	}
@@ -266,7 +285,7 @@ func (c *poolConn) update(t *engine.Timing, fn func(engine.Tx) error) error {
 		_, rollbackErr := c.step(c.rollback)
 		err = errors.Join(err, rollbackErr)
 	}
-	return commitError(err)
+	return commitError(p.committed(err))
 }
 
 // account counts one transaction.
@@ -282,13 +301,22 @@ func (p *pool) account(t *engine.Timing, err error) {
 	}
 }
 
-// checkpointIfDue checkpoints when the WAL is above its limit.
-func (p *pool) checkpointIfDue(c *poolConn) error {
-	if p.limit == 0 || p.wal.Load() < p.limit || !p.running.TryLock() {
-		return nil // while others run; one of them will find the moment
+// checkpointIfDue checkpoints when the WAL is above its limit. It waits for the
+// transactions that run, and those that come wait for it: with more callers than
+// connections there is never a moment when none runs by itself.
+func (p *pool) checkpointIfDue(c *poolConn) {
+	if p.limit == 0 || p.wal.Load() < p.limit {
+		return
 	}
+	p.running.Lock()
 	defer p.running.Unlock()
-	return p.checkpoint(c, sqliteh.SQLITE_CHECKPOINT_PASSIVE)
+	if p.wal.Load() < p.limit || p.check() != nil {
+		return // another one did it meanwhile
+	}
+	// The transaction before it was committed whatever becomes of this.
+	if err := p.checkpoint(c, sqliteh.SQLITE_CHECKPOINT_PASSIVE); err != nil && p.opt.Logger != nil {
+		p.opt.Logger.Warn("checkpoint failed; the WAL keeps growing", "path", p.path, "err", err)
+	}
 }
 
 // checkpoint runs while p.running is held.
@@ -299,10 +327,10 @@ func (p *pool) checkpoint(c *poolConn, mode sqliteh.Checkpoint) error {
 	p.stats.Checkpoints++
 	p.stats.CheckpointTime += time.Duration(p.Now() - start)
 	p.mu.Unlock()
-	p.wal.Store(0)
 	if err != nil {
-		return sqlconn.Wrap(c.DB, err)
+		return p.committed(sqlconn.Wrap(c.DB, err))
 	}
+	p.wal.Store(0)
 	return nil
 }
 
@@ -325,17 +353,25 @@ func (p *pool) View(ctx context.Context, fn func(engine.Rx) error) (err error) {
 	return fn(c)
 }
 
-func (p *pool) Settle(context.Context) error {
-	p.running.Lock()
-	defer p.running.Unlock()
-	return p.checkpoint(p.conns[0], sqliteh.SQLITE_CHECKPOINT_TRUNCATE)
+func (p *pool) Settle(ctx context.Context) error {
+	return p.alone(ctx, func(c *poolConn) error { return p.checkpoint(c, sqliteh.SQLITE_CHECKPOINT_TRUNCATE) })
 }
 
 // Reset empties the ledger.
-func (p *pool) Reset(context.Context) error {
+func (p *pool) Reset(ctx context.Context) error {
+	return p.alone(ctx, func(c *poolConn) error { return c.Exec(clearSQL) })
+}
+
+// alone runs fn on a connection while no transaction runs.
+func (p *pool) alone(ctx context.Context, fn func(*poolConn) error) error {
+	c, err := p.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { p.free <- c }()
 	p.running.Lock()
 	defer p.running.Unlock()
-	return p.conns[0].Exec(clearSQL)
+	return fn(c)
 }
 
 func (p *pool) Settings() engine.Settings { return p.settings }
@@ -364,7 +400,7 @@ func (p *pool) Observe() func() engine.Stats {
 // ForeignWrites cannot tell its own connections from others' by data_version,
 // which counts what any other connection did; it reports none. The lock file
 // keeps other writers of this program away.
-func (p *pool) ForeignWrites(context.Context) (bool, error) { return false, nil }
+func (p *pool) ForeignWrites(context.Context) (bool, error) { return false, p.check() }
 
 func (p *pool) Classify(err error) string { return classify(err) }
 
@@ -373,19 +409,21 @@ func (p *pool) InDoubt(err error) (any, bool) { return inDoubt(err) }
 func (p *pool) Now() int64 { return writer.Now() }
 
 func (p *pool) Close() error {
-	return errors.Join(p.disconnect(), p.release(), p.file.close())
+	err := p.check()
+	p.closing.Do(func() {
+		close(p.closed)
+		err = errors.Join(err, p.disconnect(), p.release(), p.file.close())
+	})
+	return err
 }
 
 // Cold implements engine.Cacher.
-func (p *pool) Cold(context.Context) error {
+func (p *pool) Cold(ctx context.Context) error {
+	if err := cmp.Or(p.check(), ctx.Err()); err != nil {
+		return err
+	}
 	if p.cache == nil {
 		return errNoPageCache
 	}
-	if err := p.disconnect(); err != nil {
-		return err
-	}
-	if err := p.cache.Drop(); err != nil {
-		return err
-	}
-	return p.connect()
+	return errors.Join(p.disconnect(), p.cache.Drop(), p.openConns())
 }

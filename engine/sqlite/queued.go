@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 // queued is the engine on the batching writer.
 type queued struct {
 	file
+	health
 	opt      writer.Options
 	settings engine.Settings
 	w        *writer.Writer
@@ -39,11 +41,13 @@ func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
 		NoCreate:    true,
 		Checkpoint:  policy,
 		Logger:      opt.Logger,
+		BusyTimeout: opt.busyTimeout,
+		Open:        opt.Open,
 	}}
 	if err := e.file.open(opt); err != nil {
 		return nil, err
 	}
-	if err := e.connect(ctx); err != nil {
+	if err := e.openWriter(ctx); err != nil {
 		return nil, errors.Join(err, e.file.close())
 	}
 	e.settings.Checkpoint = checkpointName(opt)
@@ -66,8 +70,8 @@ func checkpointName(opt Options) string {
 	return policy
 }
 
-// connect opens the writer and reads its settings back.
-func (e *queued) connect(ctx context.Context) error {
+// openWriter opens the writer and reads its settings back.
+func (e *queued) openWriter(ctx context.Context) error {
 	w, err := writer.Open(ctx, e.path, e.opt)
 	if err != nil {
 		return err
@@ -92,17 +96,26 @@ func (e *queued) connect(ctx context.Context) error {
 }
 
 func (e *queued) Update(ctx context.Context, t *engine.Timing, fn func(engine.Tx) error) error {
-	return e.w.DoCall(ctx, writer.Call{
+	if err := e.check(); err != nil {
+		return err
+	}
+	return stopped(e.w.DoCall(ctx, writer.Call{
 		Fn:     func(tx *writer.Tx) error { return fn(account{tx.Rx}) },
 		Timing: (*writer.Timing)(t),
-	})
+	}))
 }
 
 func (e *queued) View(ctx context.Context, fn func(engine.Rx) error) error {
-	return e.w.View(ctx, func(rx *writer.Rx) error { return fn(account{rx}) })
+	if err := e.check(); err != nil {
+		return err
+	}
+	return stopped(e.w.View(ctx, func(rx *writer.Rx) error { return fn(account{rx}) }))
 }
 
 func (e *queued) Settle(ctx context.Context) error {
+	if err := e.check(); err != nil {
+		return err
+	}
 	if e.settings.JournalMode != "wal" {
 		return nil
 	}
@@ -111,18 +124,26 @@ func (e *queued) Settle(ctx context.Context) error {
 
 // Reset empties the ledger, which would otherwise grow from round to round.
 func (e *queued) Reset(ctx context.Context) error {
-	return e.w.Exclusive(ctx, func(c *writer.Conn) error {
+	return e.exclusive(ctx, func(c *writer.Conn) error {
 		_, err := c.Exec(clearSQL)
 		return err
 	})
 }
 
+// exclusive runs fn on the writer's connection, unless the engine was stopped.
+func (e *queued) exclusive(ctx context.Context, fn func(*writer.Conn) error) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	return stopped(e.w.Exclusive(ctx, fn))
+}
+
 func (e *queued) Settings() engine.Settings { return e.settings }
 
 func (e *queued) Observe() func() engine.Stats {
-	before := e.w.Stats()
+	before := e.stats()
 	return func() engine.Stats {
-		s := e.w.Stats().Sub(before)
+		s := e.stats().Sub(before)
 		mean := 0.0
 		if s.Batches > 0 {
 			mean = float64(s.Transactions) / float64(s.Batches)
@@ -143,14 +164,22 @@ func (e *queued) Observe() func() engine.Stats {
 	}
 }
 
+// stats waits until the writer has counted the last batch, which it does after it
+// has woken the callers.
+func (e *queued) stats() writer.Stats {
+	// The error is that of a writer that has stopped, and so has counted them all.
+	_ = e.w.Exclusive(context.Background(), func(*writer.Conn) error { return nil })
+	return e.w.Stats()
+}
+
 func (e *queued) ForeignWrites(ctx context.Context) (foreign bool, err error) {
-	err = e.w.Exclusive(ctx, func(c *writer.Conn) error {
+	err = e.exclusive(ctx, func(c *writer.Conn) error {
 		var version int64
 		err := c.QueryRow("PRAGMA data_version").Scan(&version)
-		foreign = version != e.version
+		foreign = err == nil && version != e.version
 		return err
 	})
-	return foreign, stopped(err)
+	return foreign, err
 }
 
 func (e *queued) Classify(err error) string { return classify(err) }
@@ -159,28 +188,32 @@ func (e *queued) InDoubt(err error) (group any, ok bool) { return inDoubt(err) }
 
 func (e *queued) Now() int64 { return writer.Now() }
 
-func (e *queued) Close() error { return stopped(errors.Join(e.w.Close(), e.file.close())) }
+func (e *queued) Close() error {
+	return errors.Join(e.check(), stopped(e.w.Close()), e.file.close())
+}
 
 // Cold implements engine.Cacher.
 func (e *queued) Cold(ctx context.Context) error {
+	if err := cmp.Or(e.check(), ctx.Err()); err != nil {
+		return err
+	}
 	if e.cache == nil {
 		return errNoPageCache
 	}
 	if err := e.w.Close(); err != nil {
-		return err
+		return stopped(err)
 	}
-	if err := e.cache.Drop(); err != nil {
-		return err
-	}
-	return e.connect(ctx)
+	dropped := e.cache.Drop()
+	// Whatever ends meanwhile, the engine must be open again afterwards.
+	return errors.Join(dropped, e.openWriter(context.WithoutCancel(ctx)))
 }
 
 // Batch implements engine.Batcher: BEGIN, each function in a savepoint unless
 // savepoints are off, COMMIT, all on the writer's goroutine.
 func (e *queued) Batch(ctx context.Context, errs []error, fn func(i int, tx engine.Tx) error) error {
-	return e.w.Exclusive(ctx, func(c *writer.Conn) error {
+	return e.exclusive(ctx, func(c *writer.Conn) error {
 		if _, err := c.Exec("BEGIN IMMEDIATE"); err != nil {
-			return err
+			return &writer.BatchError{Op: "begin", Err: err}
 		}
 		for i := range errs {
 			if err := e.one(c, func() error { return fn(i, account{c.Rx}) }, &errs[i]); err != nil {
@@ -189,7 +222,7 @@ func (e *queued) Batch(ctx context.Context, errs []error, fn func(i int, tx engi
 			}
 		}
 		if _, err := c.Exec("COMMIT"); err != nil {
-			return commitError(err)
+			return commitError(e.committed(err))
 		}
 		return nil
 	})

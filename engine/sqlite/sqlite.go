@@ -47,6 +47,10 @@ type Options struct {
 	// Connections is the size of the pool of engine.Pooled. 0 means 8.
 	Connections int
 	Logger      *slog.Logger
+	// Open opens connections; nil means the driver's own. Tests inject faults here.
+	Open sqliteh.OpenFunc
+
+	busyTimeout time.Duration // 0 means 5 s; tests shorten it
 }
 
 // Open opens the data set in the way that needs ask for. The Engine is also an
@@ -178,65 +182,6 @@ func readSettings(rx *writer.Rx) (s engine.Settings, err error) {
 // synchronousName is the word for what PRAGMA synchronous answers.
 func synchronousName(level int64) string {
 	return [...]string{"off", "normal", "full", "extra"}[min(max(level, 0), 3)]
-}
-
-// stopped marks the error of a writer that a storage failure stopped.
-func stopped(err error) error {
-	if errors.Is(err, writer.ErrFailed) {
-		return fmt.Errorf("%w: %w", engine.ErrStopped, err)
-	}
-	return err
-}
-
-// inDoubt implements engine.Engine for every way in.
-func inDoubt(err error) (group any, ok bool) {
-	if be, is := errors.AsType[*writer.BatchError](err); is && be.InDoubt {
-		return be, true
-	}
-	return nil, false
-}
-
-// commitError is the error of a COMMIT that was not the writer's.
-func commitError(err error) error {
-	code := writer.Primary(err)
-	return &writer.BatchError{Op: "commit", Err: err, InDoubt: code == sqliteh.SQLITE_IOERR || code == sqliteh.SQLITE_FULL}
-}
-
-// classify implements engine.Engine for every way in.
-func classify(err error) string {
-	if be, ok := errors.AsType[*writer.BatchError](err); ok {
-		switch {
-		case be.InDoubt:
-			return "in doubt"
-		case be.Op == "begin" && writer.Primary(err) == sqliteh.SQLITE_BUSY:
-			return "busy"
-		}
-		return be.Op + " failed"
-	}
-	if _, ok := errors.AsType[*writer.PanicError](err); ok {
-		return "panic"
-	}
-	for class, target := range map[string]error{
-		"closed":     writer.ErrClosed,
-		"queue full": writer.ErrQueueFull,
-		"stopped":    writer.ErrFailed,
-		"timeout":    writer.ErrTxTimeout,
-		"deadline":   context.DeadlineExceeded,
-		"cancelled":  context.Canceled,
-		"no account": engine.ErrNoAccount,
-	} {
-		if errors.Is(err, target) {
-			return class
-		}
-	}
-	switch code := writer.Primary(err); code {
-	case sqliteh.SQLITE_OK:
-		return "error"
-	case sqliteh.SQLITE_BUSY:
-		return "busy"
-	default:
-		return "sqlite " + strings.ToLower(strings.TrimPrefix(code.String(), "SQLITE_"))
-	}
 }
 
 // Version returns the version of the SQLite that is linked in.

@@ -121,9 +121,13 @@ func (c *Conn) Close() error {
 
 // Prepare compiles one statement; the caller finalizes it.
 func (c *Conn) Prepare(query string) (sqliteh.Stmt, error) {
-	stmt, _, err := c.DB.Prepare(query, 0)
-	if err != nil {
+	stmt, rest, err := c.DB.Prepare(query, 0)
+	switch {
+	case err != nil:
 		return nil, Wrap(c.DB, err)
+	case strings.TrimSpace(rest) != "":
+		stmt.Finalize()
+		return nil, fmt.Errorf("sqlconn: one statement at a time: %q follows the first", rest)
 	}
 	return stmt, nil
 }

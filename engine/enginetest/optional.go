@@ -1,0 +1,177 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tpssim/tpssim/engine"
+)
+
+// batcher returns the engine as a Batcher, or skips the test.
+func (b *bank) batcher() engine.Batcher {
+	b.t.Helper()
+	batcher, ok := b.Engine.(engine.Batcher)
+	if !ok {
+		b.t.Skip("this engine has no Batch")
+	}
+	return batcher
+}
+
+// batch: in one COMMIT each transaction has its own outcome.
+func (s *suite) batch(t *testing.T) {
+	b := s.start(t, engine.Needs{Savepoints: "each"})
+	batcher := b.batcher()
+	check := b.changes(map[int64]int64{1: -3, 2: 3}, 1, 2)
+	errs := make([]error, 5)
+	err := batcher.Batch(t.Context(), errs, func(i int, tx engine.Tx) error {
+		if err := tx.Add(1, -1); err != nil {
+			return err
+		}
+		switch i {
+		case 1:
+			return errOwn
+		case 3:
+			panic("enginetest: half way")
+		}
+		return tx.Add(2, 1)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range errs {
+		switch i {
+		case 1:
+			if err != errOwn {
+				t.Errorf("transaction 1: %v, want its own error", err)
+			}
+		case 3:
+			if err == nil || b.Classify(err) != "panic" {
+				t.Errorf("transaction 3: %v, want a panic", err)
+			}
+		default:
+			if err != nil {
+				t.Errorf("transaction %d: %v", i, err)
+			}
+		}
+	}
+	check()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = batcher.Batch(ctx, errs, func(int, engine.Tx) error { t.Error("Batch ran a function"); return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Batch with a context that had ended: %v", err)
+	}
+	if err := batcher.Batch(t.Context(), nil, func(int, engine.Tx) error { return nil }); err != nil {
+		t.Errorf("an empty batch: %v", err)
+	}
+}
+
+// batchWithoutSavepoints: one failure is everybody's, and nothing stays.
+func (s *suite) batchWithoutSavepoints(t *testing.T) {
+	b := s.start(t, engine.Needs{Savepoints: "none"})
+	batcher := b.batcher()
+	check := b.unchanged(1, 2)
+	errs := make([]error, 3)
+	fail := true
+	fn := func(i int, tx engine.Tx) error {
+		if err := errors.Join(tx.Add(1, -1), tx.Add(2, 1)); err != nil {
+			return err
+		}
+		if i == 1 && fail {
+			return errOwn
+		}
+		return nil
+	}
+	if err := batcher.Batch(t.Context(), errs, fn); !errors.Is(err, errOwn) {
+		t.Errorf("Batch returned %v, want the failure", err)
+	}
+	check()
+	check = b.changes(map[int64]int64{1: -3, 2: 3}, 1, 2)
+	fail = false
+	clear(errs)
+	if err := errors.Join(append(errs, batcher.Batch(t.Context(), errs, fn))...); err != nil {
+		t.Errorf("the next batch: %v", err)
+	}
+	check()
+}
+
+// cacher returns the engine as a Cacher whose cache can be seen, or skips the test.
+func (b *bank) cacher() engine.Cacher {
+	b.t.Helper()
+	cacher, ok := b.Engine.(engine.Cacher)
+	if !ok {
+		b.t.Skip("this engine has no caches on this machine")
+	}
+	if _, err := cacher.Resident(); err != nil {
+		b.t.Skip(err)
+	}
+	return cacher
+}
+
+// resident returns the share of the data set in the cache.
+func (b *bank) resident(c engine.Cacher) float64 {
+	b.t.Helper()
+	share, err := c.Resident()
+	if err != nil || share < 0 || share > 1 {
+		b.t.Fatalf("Resident = %v, %v", share, err)
+	}
+	return share
+}
+
+// cold: Cold empties the cache, where the file system allows it, and the engine
+// works afterwards as before.
+func (s *suite) cold(t *testing.T) {
+	b := s.start(t, engine.Needs{})
+	c := b.cacher()
+	b.add(1, 5)
+	want := b.balance(1)
+	b.read(s.every(1))
+	warm := b.resident(c)
+	settings := b.Settings()
+	if err := c.Cold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if cold := b.resident(c); cold >= warm {
+		t.Logf("%.2f of the data set was cached, %.2f is after Cold: this file system keeps files in memory", warm, cold)
+	}
+	if got := b.Settings(); got != settings {
+		t.Errorf("Cold changed the settings from %+v to %+v", settings, got)
+	}
+	if got := b.balance(1); got != want {
+		t.Errorf("the account holds %d after Cold, want %d", got, want)
+	}
+	b.add(1, 0)
+	if foreign, err := b.ForeignWrites(t.Context()); foreign || err != nil {
+		t.Errorf("ForeignWrites after Cold = %v, %v", foreign, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Cold(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("Cold with a context that had ended: %v", err)
+	}
+	b.add(1, 0) // whatever Cold answered, the engine is open
+}
+
+// preserve: what is read inside is not in the cache afterwards, unless it was
+// before.
+func (s *suite) preserve(t *testing.T) {
+	b := s.start(t, engine.Needs{})
+	c := b.cacher()
+	b.read(s.every(1))
+	warm := b.resident(c)
+	if err := c.Cold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := b.resident(c)
+	if err := c.Preserve(func() error { b.read(s.every(1)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if after := b.resident(c); before < warm && after > before {
+		t.Errorf("%.3f of the data set was cached, %.3f is after Preserve", before, after)
+	}
+	if err := c.Preserve(func() error { return errOwn }); !errors.Is(err, errOwn) {
+		t.Errorf("Preserve returned %v, want its function's error", err)
+	}
+	b.add(1, 0)
+}

@@ -1,0 +1,187 @@
+package sqlite
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tpssim/tpssim/accounts"
+	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/engine/enginetest"
+)
+
+func TestConformance(t *testing.T) {
+	both(t, func(t *testing.T, way engine.Needs) {
+		for _, schema := range []accounts.Schema{accounts.SchemaRowid, accounts.SchemaArticle} {
+			t.Run(string(schema), func(t *testing.T) {
+				sets := map[string]Options{} // by test, so that it finds what it left
+				enginetest.Run(t, func(t *testing.T, needs engine.Needs) engine.Engine {
+					opt, ok := sets[t.Name()]
+					if !ok {
+						opt = copyOf(t, schema)
+						opt.Connections = 3 // SQLite lets many wait long for each other
+						if schema == accounts.SchemaArticle {
+							opt.Pragmas = map[string]string{"synchronous": "normal"}
+						}
+						sets[t.Name()] = opt
+					}
+					needs.Access = way.Access
+					e, err := Open(t.Context(), opt, needs)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, ok := e.(engine.Batcher); ok != (needs.Access == engine.Queued) {
+						t.Errorf("a %s engine is a Batcher: %v", needs.Access, ok)
+					}
+					return e
+				}, specOf(schema))
+			})
+		}
+	})
+}
+
+// What was asked for is read back, and without asking it is safe.
+func TestSettings(t *testing.T) {
+	both(t, func(t *testing.T, needs engine.Needs) {
+		opt := copyOf(t, accounts.SchemaRowid)
+		t.Run("default", func(t *testing.T) {
+			got := start(t, opt, needs).Settings()
+			if got.JournalMode != "wal" || got.Synchronous != "full" || got.PageSize != 4096 || got.CacheSize != -65536 {
+				t.Errorf("defaults: %+v", got)
+			}
+			if !strings.HasPrefix(got.Checkpoint, DefaultCheckpoint) {
+				t.Errorf("checkpoint: %q", got.Checkpoint)
+			}
+			if needs.Access == engine.Queued && (got.MaxBatch != 10_000 || got.Queue != 1<<20 || got.Savepoints != "each" || got.Readers < 1) {
+				t.Errorf("defaults: %+v", got)
+			}
+			if needs.Access == engine.Pooled && (got.MaxBatch != 1 || got.Readers != 8 || got.Savepoints != "none") {
+				t.Errorf("defaults: %+v", got)
+			}
+		})
+		t.Run("chosen", func(t *testing.T) {
+			opt.Pragmas = map[string]string{"synchronous": "extra", "cache_size": "-1024", "mmap_size": "1048576"}
+			opt.Checkpoint, opt.CheckpointMode = "bytes:1MiB", "restart"
+			opt.MaxBatch, opt.Queue, opt.Readers, opt.Connections, opt.Savepoints = 7, 11, 3, 3, "on-failure"
+			got := start(t, opt, needs).Settings()
+			if got.Synchronous != "extra" || got.CacheSize != -1024 || got.MmapSize != 1<<20 || got.Readers != 3 {
+				t.Errorf("settings: %+v", got)
+			}
+			if !strings.HasPrefix(got.Checkpoint, "bytes:1MiB restart") {
+				t.Errorf("checkpoint: %q", got.Checkpoint)
+			}
+			if needs.Access == engine.Queued && (got.MaxBatch != 7 || got.Queue != 11 || got.Savepoints != "on-failure") {
+				t.Errorf("settings: %+v", got)
+			}
+		})
+		for value, want := range map[string]string{"off": "off", "normal": "normal", "full": "full"} {
+			opt := opt
+			opt.Pragmas = map[string]string{"synchronous": value}
+			t.Run("synchronous "+value, func(t *testing.T) {
+				if got := start(t, opt, needs).Settings().Synchronous; got != want {
+					t.Errorf("synchronous is %q, want %q", got, want)
+				}
+			})
+		}
+	})
+}
+
+// A rollback journal works too: Settle has nothing to do, and nothing is pending.
+func TestRollbackJournal(t *testing.T) {
+	both(t, func(t *testing.T, needs engine.Needs) {
+		opt := copyOf(t, accounts.SchemaRowid)
+		opt.Pragmas = map[string]string{"journal_mode": "delete"}
+		e := start(t, opt, needs)
+		if got := e.Settings().JournalMode; got != "delete" {
+			t.Fatalf("journal_mode is %q", got)
+		}
+		observed := e.Observe()
+		if err := e.Update(t.Context(), nil, add(1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Settle(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := observed(); got.WALBytes != 0 || got.WALPending != 0 || got.Commits != 1 {
+			t.Errorf("observed %+v", got)
+		}
+	})
+}
+
+// What cannot be is refused in one line, and nothing is left behind.
+func TestOpenRefuses(t *testing.T) {
+	both(t, func(t *testing.T, needs engine.Needs) {
+		opt := copyOf(t, accounts.SchemaRowid)
+		for name, change := range map[string]func(*Options){
+			"checkpoint":      func(o *Options) { o.Checkpoint = "often" },
+			"checkpoint mode": func(o *Options) { o.CheckpointMode = "full" },
+			"no file":         func(o *Options) { o.Path += "-missing" },
+			"pragma":          func(o *Options) { o.Pragmas = map[string]string{"journal_mode": "wal; DROP"} },
+		} {
+			bad := opt
+			change(&bad)
+			e, err := Open(t.Context(), bad, needs)
+			if err == nil {
+				e.Close()
+				t.Errorf("%s: it was opened", name)
+			} else if strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %q is more than one line", name, err)
+			}
+		}
+		e, err := Open(t.Context(), opt, engine.Needs{Access: needs.Access, Savepoints: "some"})
+		if err == nil {
+			e.Close()
+			if needs.Access == engine.Queued {
+				t.Error("savepoints: it was opened")
+			}
+		}
+		if err := start(t, opt, needs).Update(t.Context(), nil, add(1, 1)); err != nil {
+			t.Errorf("the good options no longer work: %v", err)
+		}
+	})
+}
+
+func TestParseCheckpoint(t *testing.T) {
+	for _, tt := range []struct {
+		policy, mode string
+		page         int64
+		pages        int // 0: an error, unless idle or off
+		idle, off    bool
+	}{
+		{"", "", 4096, 4000, false, false},
+		{"pages:4000", "passive", 4096, 4000, false, false},
+		{"pages:1", "restart", 4096, 1, false, false},
+		{"bytes:64MiB", "truncate", 4096, 16384, false, false},
+		{"bytes:64MiB", "", 65536, 1024, false, false},
+		{"bytes:1", "", 4096, 1, false, false},
+		{"idle", "", 4096, 0, true, false},
+		{"off", "", 4096, 0, false, true},
+		{"pages:0", "", 4096, 0, false, false},
+		{"pages:-5", "", 4096, 0, false, false},
+		{"pages:", "", 4096, 0, false, false},
+		{"pages:many", "", 4096, 0, false, false},
+		{"pages:99999999999999999999", "", 4096, 0, false, false},
+		{"bytes:", "", 4096, 0, false, false},
+		{"bytes:-1", "", 4096, 0, false, false},
+		{"idle:5", "", 4096, 0, false, false},
+		{"off:", "", 4096, 0, false, false},
+		{"pages", "", 4096, 0, false, false},
+		{"rarely", "", 4096, 0, false, false},
+		{"pages:5", "full", 4096, 0, false, false},
+	} {
+		got, err := ParseCheckpoint(tt.policy, tt.mode, tt.page)
+		if wantErr := tt.pages == 0 && !tt.idle && !tt.off; (err != nil) != wantErr {
+			t.Errorf("ParseCheckpoint(%q, %q) = %+v, %v", tt.policy, tt.mode, got, err)
+			continue
+		}
+		if err == nil && (got.Pages != tt.pages || got.Idle != tt.idle || got.Off != tt.off || got.Mode != checkpointModes[tt.mode]) {
+			t.Errorf("ParseCheckpoint(%q, %q) = %+v", tt.policy, tt.mode, got)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	version, err := Version()
+	if err != nil || !strings.HasPrefix(version, "3.") {
+		t.Errorf("Version() = %q, %v", version, err)
+	}
+}

@@ -1,0 +1,184 @@
+package sqlite
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/accounts"
+	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/writer/writertest"
+)
+
+// watch counts, from outside, the transactions that are open and the checkpoints.
+type watch struct {
+	mu            sync.Mutex
+	open          int
+	checkpointing bool
+	checkpoints   int
+	overlaps      int // of a transaction with a checkpoint
+}
+
+// faults returns a way to open connections that w watches.
+func (w *watch) faults() *writertest.Faults {
+	return &writertest.Faults{
+		Before: func(e writertest.Event) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			switch {
+			case strings.HasPrefix(e.SQL, "CHECKPOINT"):
+				if w.open > 0 {
+					w.overlaps++
+				}
+				w.checkpointing = true
+				w.checkpoints++
+			case strings.HasPrefix(e.SQL, "BEGIN"):
+				if w.checkpointing {
+					w.overlaps++
+				}
+				w.open++ // it has begun to ask for it
+			}
+		},
+		After: func(e writertest.Event, err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			switch {
+			case strings.HasPrefix(e.SQL, "CHECKPOINT"):
+				w.checkpointing = false
+			case strings.HasPrefix(e.SQL, "BEGIN") && err != nil,
+				strings.HasPrefix(e.SQL, "COMMIT") && err == nil,
+				strings.HasPrefix(e.SQL, "ROLLBACK"):
+				w.open--
+			}
+		},
+	}
+}
+
+// SQLite up to 3.51.2 can corrupt a database when a checkpoint meets a writer that
+// resets the WAL, so the two must never meet; and however many callers there are,
+// a checkpoint must find its moment.
+func TestPoolCheckpoints(t *testing.T) {
+	const callers, each, limit = 16, 60, 40
+	w := new(watch)
+	opt := copyOf(t, accounts.SchemaRowid)
+	opt.Open = w.faults().Open
+	opt.Connections = 4
+	opt.Checkpoint = "pages:40"
+	opt.Pragmas = map[string]string{"synchronous": "off"}
+	e := start(t, opt, engine.Needs{Access: engine.Pooled})
+	observed := e.Observe()
+	var group sync.WaitGroup
+	for g := range int64(callers) {
+		group.Go(func() {
+			for k := range int64(each) {
+				// Far apart, so that each transaction writes pages of its own.
+				if err := e.Update(t.Context(), nil, func(tx engine.Tx) error {
+					return errors.Join(tx.Add(1+(g*each+k)*20, -1), tx.Add(rows-(g*each+k)*20, 1))
+				}); err != nil {
+					t.Error(err)
+				}
+				if err := e.View(t.Context(), func(rx engine.Rx) error { _, err := rx.Balance(1); return err }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	info, err := os.Stat(opt.Path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The file keeps the largest size that the log ever had.
+	const frame, pagesOfOne = 4096 + 24, 2
+	if most := int64((limit + callers*pagesOfOne) * frame); info.Size() > most {
+		t.Errorf("the WAL grew to %d frames with a checkpoint every %d", info.Size()/frame, limit)
+	}
+	if w.overlaps > 0 {
+		t.Errorf("%d times a transaction met a checkpoint", w.overlaps)
+	}
+	stats := observed()
+	written := stats.WALBytes / 4096
+	if stats.Checkpoints < written/(limit+callers*pagesOfOne) || stats.Checkpoints > written/limit {
+		t.Errorf("%d checkpoints for %d pages", stats.Checkpoints, written)
+	}
+	if int64(w.checkpoints) != stats.Checkpoints {
+		t.Errorf("%d checkpoints were observed, %d seen", stats.Checkpoints, w.checkpoints)
+	}
+	if stats.Commits != callers*each || stats.CheckpointTime <= 0 || stats.Busy <= 0 {
+		t.Errorf("observed %+v", stats)
+	}
+}
+
+func TestPoolCheckpointOff(t *testing.T) {
+	opt := copyOf(t, accounts.SchemaRowid)
+	opt.Checkpoint = "off"
+	e := start(t, opt, engine.Needs{Access: engine.Pooled})
+	observed := e.Observe()
+	for id := range int64(20) {
+		if err := e.Update(t.Context(), nil, add(1+id*1000, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := observed(); got.Checkpoints != 0 || got.WALPending < 20*4096 {
+		t.Errorf("observed %+v", got)
+	}
+}
+
+// A checkpoint that fails is not the failure of the transaction before it.
+func TestPoolCheckpointFails(t *testing.T) {
+	faults := &writertest.Faults{}
+	var log bytes.Buffer
+	opt := copyOf(t, accounts.SchemaRowid)
+	opt.Open, opt.Checkpoint = faults.Open, "pages:1"
+	opt.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	e := start(t, opt, engine.Needs{Access: engine.Pooled})
+	faults.Add(writertest.Rule{SQL: "CHECKPOINT PASSIVE", Code: sqliteh.SQLITE_BUSY, Times: 3})
+	for range 5 {
+		if err := e.Update(t.Context(), nil, add(1, 1)); err != nil {
+			t.Error(err)
+		}
+	}
+	if faults.Injected() != 3 || strings.Count(log.String(), "checkpoint failed") != 3 {
+		t.Errorf("%d faults, the log says:\n%s", faults.Injected(), log.String())
+	}
+	if got := e.Observe()().WALPending; got != 0 {
+		t.Errorf("%d bytes are pending after checkpoints that succeeded", got)
+	}
+}
+
+// Without a free connection a caller waits as long as its context allows.
+func TestPoolWaits(t *testing.T) {
+	opt := copyOf(t, accounts.SchemaRowid)
+	opt.Connections = 1
+	e := start(t, opt, engine.Needs{Access: engine.Pooled})
+	entered, release, held := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		held <- e.View(t.Context(), func(engine.Rx) error {
+			close(entered)
+			<-release
+			return nil
+		})
+	}()
+	<-entered
+	ctx := ending{t.Context(), make(chan struct{})}
+	waiting := make(chan error, 1)
+	go func() {
+		waiting <- e.Update(ctx, nil, func(engine.Tx) error { t.Error("it ran"); return nil })
+	}()
+	close(ctx.done)
+	if err := <-waiting; !errors.Is(err, errEnded) {
+		t.Errorf("the caller that waited: %v", err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }() // waits for the View
+	close(release)
+	if err := errors.Join(<-held, <-closed); err != nil {
+		t.Error(err)
+	}
+}
