@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"io/fs"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tailscale/sqlite/sqliteh"
 
 	"github.com/tpssim/tpssim/accounts"
 	"github.com/tpssim/tpssim/accounts/dataset"
+	"github.com/tpssim/tpssim/internal/quantity"
 	"github.com/tpssim/tpssim/machine"
+	"github.com/tpssim/tpssim/report"
 	"github.com/tpssim/tpssim/writer"
 )
 
@@ -28,10 +32,11 @@ const (
 func specFlags(flags *pflag.FlagSet, spec *accounts.Spec) {
 	countVar(flags, &spec.Rows, "rows", "", defaultRows, "accounts: 1m, 1e9, …")
 	countVar(flags, &spec.Balance, "balance", "", defaultBalance, "what each account holds at first")
-	flags.StringVar((*string)(&spec.Schema), "schema", string(accounts.SchemaRowid), "rowid: one B-tree; article: two, as in the article")
-	flags.IntVar(&spec.Payload, "payload", 0, "`bytes` of payload in each row")
-	flags.IntVar(&spec.Indexes, "indexes", 0, "indexes beside the key, each of which every transfer updates")
-	flags.IntVar(&spec.PageSize, "page-size", 4096, "page size in `bytes`, 512 to 65536")
+	choiceVar(flags, (*string)(&spec.Schema), "schema", string(accounts.SchemaRowid), "rowid: one B-tree; article: two, as in the article",
+		string(accounts.SchemaRowid), string(accounts.SchemaArticle))
+	intVar(flags, &spec.Payload, "payload", 0, quantity.Size, "size", "bytes of payload in each row")
+	intVar(flags, &spec.Indexes, "indexes", 0, quantity.Count, "count", "indexes beside the key, each of which every transfer updates")
+	intVar(flags, &spec.PageSize, "page-size", 4096, quantity.Size, "size", "page size, 512 to 65536 bytes")
 }
 
 func (a *app) seedCommand() *cobra.Command {
@@ -71,13 +76,13 @@ func (a *app) seed(ctx context.Context, path string, spec accounts.Spec, implied
 		return usageError(err)
 	}
 	if implied {
-		a.note("%s is not there: seeding %s accounts first (%s)", path, humanize.Comma(spec.Rows), humanize.IBytes(uint64(dataset.Forecast(spec))))
+		a.note("%s is not there or not complete: seeding %s accounts first (%s)", path, humanize.Comma(spec.Rows), humanize.IBytes(uint64(dataset.Forecast(spec))))
 	}
 	w := newWatched("seeding", "rows")
 	stop := a.watch(w.poll)
-	report, err := dataset.Seed(ctx, path, spec, dataset.Options{
+	made, err := dataset.Seed(ctx, path, spec, dataset.Options{
 		Progress:  w.progress,
-		Stage:     w.stage,
+		Stage:     func(name string) { w.stage("seeding: " + name) },
 		Lock:      writer.Lock,
 		FreeBytes: machine.FreeBytes,
 	})
@@ -85,15 +90,15 @@ func (a *app) seed(ctx context.Context, path string, spec accounts.Spec, implied
 	switch {
 	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return &codeError{exitInterrupted, fmt.Errorf("interrupted: %s of %s accounts are in %s; the same command goes on behind them",
-			humanize.Comma(report.Rows), humanize.Comma(spec.Rows), path)}
+			humanize.Comma(made.Rows), humanize.Comma(spec.Rows), path)}
 	case err != nil:
-		return err
-	case report.Existed && !implied:
-		fmt.Fprintf(a.stdout, "%s is complete already: %s accounts, %s\n", path, humanize.Comma(report.Rows), humanize.IBytes(uint64(report.Bytes)))
+		return explain(path, err)
+	case made.Existed && !implied:
+		fmt.Fprintf(a.stdout, "%s is complete already: %s accounts, %s\n", path, humanize.Comma(made.Rows), humanize.IBytes(uint64(made.Bytes)))
 	case !implied:
-		speed := float64(report.Inserted) / report.Elapsed.Seconds()
-		fmt.Fprintf(a.stdout, "%s: %s accounts in %s (%s rows/s), %s\n", path, humanize.Comma(report.Rows),
-			report.Elapsed.Round(time.Millisecond), humanize.Comma(int64(speed)), humanize.IBytes(uint64(report.Bytes)))
+		speed := float64(made.Inserted) / made.Elapsed.Seconds()
+		fmt.Fprintf(a.stdout, "%s: %s accounts in %s (%s rows/s), %s\n", path, humanize.Comma(made.Rows),
+			made.Elapsed.Round(time.Millisecond), humanize.Comma(int64(speed)), humanize.IBytes(uint64(made.Bytes)))
 	}
 	return nil
 }
@@ -115,25 +120,31 @@ in sum exactly the money that it was seeded with. Exit code 3 if not.`,
 func (a *app) check(ctx context.Context, path string) error {
 	w := newWatched("checking", "B")
 	stop := a.watch(w.poll)
-	report, err := dataset.Check(ctx, path, dataset.Options{Progress: w.progress, Stage: w.stage, Lock: writer.Lock})
+	found, err := dataset.Check(ctx, path, dataset.Options{
+		Progress: w.progress,
+		Stage:    func(name string) { w.stage("checking: " + name) },
+		Lock:     writer.Lock,
+	})
 	stop()
 	switch {
 	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return &codeError{exitInterrupted, errors.New("interrupted: nothing was proved")}
 	case errors.Is(err, dataset.ErrCorrupt):
 		return &codeError{exitCheck, err}
+	case errors.Is(err, dataset.ErrNotExist):
+		return missing(path)
 	case err != nil:
-		return err
+		return explain(path, err)
 	}
-	if !report.OK() {
+	if !found.OK() {
 		fmt.Fprintf(a.stdout, "%s: NOT ok\n", path)
-		for _, problem := range report.Problems {
+		for _, problem := range found.Problems {
 			fmt.Fprintf(a.stdout, "  %s\n", problem)
 		}
 		return &codeError{exitCheck, nil}
 	}
-	fmt.Fprintf(a.stdout, "%s: ok: %s accounts, ids %s to %s, total %s, checked in %s\n", path, humanize.Comma(report.Rows),
-		humanize.Comma(report.MinID), humanize.Comma(report.MaxID), humanize.Comma(report.Total), report.Elapsed.Round(time.Millisecond))
+	fmt.Fprintf(a.stdout, "%s: ok: %s accounts, ids %s to %s, total %s, checked in %s\n", path, humanize.Comma(found.Rows),
+		humanize.Comma(found.MinID), humanize.Comma(found.MaxID), humanize.Comma(found.Total), found.Elapsed.Round(time.Millisecond))
 	return nil
 }
 
@@ -146,7 +157,7 @@ type watched struct {
 
 func newWatched(label, unit string) *watched {
 	w := &watched{unit: unit}
-	w.label.Store(&label)
+	w.stage(label)
 	return w
 }
 
@@ -161,31 +172,71 @@ func (w *watched) poll() status {
 	return status{label: *w.label.Load(), unit: w.unit, done: w.done.Load(), total: w.total.Load()}
 }
 
+// missing is the error for a data set that is not there.
+func missing(path string) error {
+	return fmt.Errorf("there is no data set %s: make it with %s", path, report.Command("tpssim", "seed", "--db", path, "--rows", "1m"))
+}
+
+// explain adds what to do to an error of the database at path that is not
+// explained yet.
+func explain(path string, err error) error {
+	if errors.Is(err, writer.ErrInUse) {
+		return fmt.Errorf("%s is in use by another tpssim: wait for it or end it, then try again", path)
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%s: it or its folder is read-only: choose a folder that you may write to (%w)", path, err)
+	}
+	advice := ""
+	switch writer.Primary(err) {
+	case sqliteh.SQLITE_BUSY, sqliteh.SQLITE_LOCKED:
+		advice = "another process has it locked: wait for it or end it, then try again"
+	case sqliteh.SQLITE_FULL:
+		advice = "the disk is full: make room, then try again; what was committed is kept"
+	case sqliteh.SQLITE_CORRUPT, sqliteh.SQLITE_NOTADB:
+		advice = "it is damaged: delete it and seed again, or put a copy back"
+	case sqliteh.SQLITE_IOERR:
+		advice = "the disk failed: see what the system says of it, then " + report.Command("tpssim", "check", "--db", path)
+	case sqliteh.SQLITE_READONLY, sqliteh.SQLITE_CANTOPEN, sqliteh.SQLITE_PERM:
+		advice = "it or its folder is read-only: choose a folder that you may write to"
+	default:
+		return err
+	}
+	return fmt.Errorf("%s: %s (%w)", path, advice, err)
+}
+
 // dataSet returns what is at path, seeding it first when it may be.
-func (a *app) dataSet(ctx context.Context, path string, spec accounts.Spec, mayed seedPermission) (dataset.Info, error) {
+func (a *app) dataSet(ctx context.Context, path string, spec accounts.Spec, may seedPermission) (dataset.Info, error) {
 	info, err := dataset.Inspect(path)
-	if errors.Is(err, dataset.ErrNotExist) && mayed.seed {
+	wanting := errors.Is(err, dataset.ErrNotExist)
+	if err == nil && !info.Complete && may.match(info, spec) == nil {
+		wanting, spec = true, info.Spec
+	}
+	if wanting && may.seed {
+		if err := may.fits(spec); err != nil {
+			return dataset.Info{}, err
+		}
 		if err := a.seed(ctx, path, spec, true); err != nil {
 			return dataset.Info{}, err
 		}
 		info, err = dataset.Inspect(path)
 	}
-	if errors.Is(err, dataset.ErrNotExist) {
-		return dataset.Info{}, fmt.Errorf("there is no data set %s: make it with tpssim seed --db %s --rows 1m", path, strings.ReplaceAll(path, " ", `\ `))
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, dataset.ErrNotExist):
+		return dataset.Info{}, missing(path)
+	case err != nil:
 		return dataset.Info{}, err
 	}
 	if err := info.Ready(); err != nil {
 		return dataset.Info{}, err
 	}
-	return info, mayed.match(info, spec)
+	return info, may.match(info, spec)
 }
 
 // seedPermission says what a run may do about its data set.
 type seedPermission struct {
-	seed  bool                   // make it when it is not there
-	asked func(flag string) bool // whether a flag was given
+	seed  bool                           // make or complete it
+	fits  func(spec accounts.Spec) error // whether the run could use what it would make
+	asked func(flag string) bool         // whether a flag was given
 }
 
 // match compares what was asked for with what is there. What was not asked for

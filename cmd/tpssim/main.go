@@ -11,6 +11,9 @@ import (
 )
 
 func main() {
+	// Without this a closed pipe behind stdout or stderr would kill the program
+	// at once and leave the database's journals and lock lying there.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the program at once, in case the first one's orderly
 	// end takes too long.

@@ -7,10 +7,9 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
-	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/tpssim/tpssim/tps"
@@ -74,20 +73,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		code = exitInterrupted
 	}
-	if text := message(err); text != "" {
+	// Who closed stdout, as head does, has seen enough.
+	if text := message(err); text != "" && !errors.Is(err, syscall.EPIPE) {
 		fmt.Fprintln(stderr, "tpssim: "+text)
 	}
 	return code
 }
 
+// packagePrefixes are what errors begin with on their way through this program.
+var packagePrefixes = []string{"dataset: ", "accounts: ", "scenarios: ", "engine: ", "tps: ", "writer.Open: ", "writer: ", "machine: ", "sqlite: "}
+
 // message returns an error as one line, without the names of the packages that it
 // came through.
 func message(err error) string {
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	for _, prefix := range []string{"dataset: ", "accounts: ", "scenarios: ", "engine: ", "tps: ", "writer.Open: ", "writer: ", "machine: "} {
-		text = strings.ReplaceAll(text, prefix, "")
+	text := ": " + strings.Join(strings.Fields(err.Error()), " ")
+	for _, prefix := range packagePrefixes {
+		text = strings.ReplaceAll(text, ": "+prefix, ": ")
+		text = strings.ReplaceAll(text, "("+prefix, "(")
 	}
-	return text
+	return strings.TrimPrefix(text, ": ")
 }
 
 func (a *app) root() *cobra.Command {
@@ -106,7 +110,7 @@ as lines of the file that --config names (max-batch = 1000).`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return a.defaults(cmd.Flags())
+			return a.defaults(cmd)
 		},
 		// Without this cobra answers an unknown command with help and success.
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -120,7 +124,7 @@ as lines of the file that --config names (max-batch = 1000).`,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w (%s --help lists the flags)", err, cmd.CommandPath())
+		return flagError(cmd, err)
 	})
 	flags := root.PersistentFlags()
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress on stderr")
@@ -128,47 +132,28 @@ as lines of the file that --config names (max-batch = 1000).`,
 	flags.StringVar(&a.config, "config", "", "a TOML `file` of flags, one \"name = value\" a line")
 	flags.SortFlags = false
 	root.AddCommand(a.runCommand(), a.seedCommand(), a.checkCommand(), a.scenariosCommand(), a.versionCommand())
+	refuseArguments(root)
 	return root
 }
 
-// defaults sets the flags that were not given from the environment, and what is
-// not there from the configuration file.
-func (a *app) defaults(flags *pflag.FlagSet) error {
-	var fileErr error
-	file := map[string]any{}
-	read := func() {
-		if a.config == "" {
-			return
+// refuseArguments makes cobra's own command completion as strict as the others.
+func refuseArguments(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
 		}
-		if _, err := toml.DecodeFile(a.config, &file); err != nil {
-			fileErr = usagef("--config: %w", err)
-		}
-		for name := range file {
-			if flags.Lookup(name) == nil {
-				fileErr = errors.Join(fileErr, usagef("%s: this command has no flag %q", a.config, name))
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown shell %q (%s --help lists them)", args[0], c.CommandPath())
 			}
+			return c.Help()
+		}
+		c.Args = cobra.ArbitraryArgs
+		for _, shell := range c.Commands() {
+			shell.Args = noArgs
 		}
 	}
-	var err error
-	set := func(f *pflag.Flag, value, source string) {
-		if setErr := flags.Set(f.Name, value); setErr != nil {
-			err = errors.Join(err, usagef("%s: %w", source, setErr))
-		}
-	}
-	fromEnv := func(f *pflag.Flag) {
-		name := "TPSSIM_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if value, ok := os.LookupEnv(name); ok && !f.Changed {
-			set(f, value, name)
-		}
-	}
-	flags.VisitAll(fromEnv)
-	read()
-	flags.VisitAll(func(f *pflag.Flag) {
-		if value, ok := file[f.Name]; ok && !f.Changed {
-			set(f, fmt.Sprint(value), a.config)
-		}
-	})
-	return errors.Join(fileErr, err)
 }
 
 // isTerminal reports whether w is a terminal.
@@ -179,8 +164,7 @@ func isTerminal(w io.Writer) bool {
 
 // color reports whether w shall have colours.
 func (a *app) color(w io.Writer) bool {
-	_, unwanted := os.LookupEnv("NO_COLOR")
-	return !unwanted && !a.noColor && isTerminal(w)
+	return os.Getenv("NO_COLOR") == "" && !a.noColor && isTerminal(w)
 }
 
 // note prints one line on stderr for a person who waits.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -80,6 +80,11 @@ Results go to stdout, everything else to stderr. Exit codes: 0 ok, 1 error,
 			if len(args) > 1 {
 				return usagef("run takes one scenario, not %d: %q", len(args), args)
 			}
+			// Asked before the environment and the file are read: those yield to
+			// the argument.
+			if len(args) == 1 && cmd.Flags().Changed("scenario") && f.scenario != args[0] {
+				return usagef("%q and --scenario %s are two scenarios: name one", args[0], f.scenario)
+			}
 			return nil
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
@@ -90,9 +95,6 @@ Results go to stdout, everything else to stderr. Exit codes: 0 ok, 1 error,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				if cmd.Flags().Changed("scenario") && f.scenario != args[0] {
-					return usagef("two scenarios: %q and --scenario %s", args[0], f.scenario)
-				}
 				f.scenario = args[0]
 			}
 			return a.runScenario(cmd.Context(), &f, cmd.Flags().Changed)
@@ -115,13 +117,13 @@ func (f *runFlags) add(flags *pflag.FlagSet) {
 	durationVar(flags, &f.warmup, "warmup", "", 0, time.Second, "with -c, -d or -R: load before measuring begins")
 	countVar(flags, &f.runs, "runs", "", 0, "rounds of a burst after the cold one (5 when it is shorter than 2 s)")
 
-	flags.Uint64Var(&f.seed, "random-seed", 1, "makes the choice of accounts repeatable")
+	seedVar(flags, &f.seed, "random-seed", 1, "makes the choice of accounts repeatable")
 	choiceVar(flags, &f.dist, "dist", "pareto", "which accounts: pareto (the article's), zipfian, uniform, hotspot", "pareto", "zipfian", "uniform", "hotspot")
 	choiceVar(flags, &f.layout, "layout", "clustered", "where the hot accounts lie: clustered (side by side) or scattered", "clustered", "scattered")
 	countVar(flags, &f.paretoR, "pareto-r", "", accounts.ParetoR, "pareto: the article's range, whatever the rows")
-	flags.Float64Var(&f.theta, "theta", 0.99, "zipfian: the skew, above 0 up to 2")
-	flags.Float64Var(&f.hotAccounts, "hot-accounts", 0.2, "hotspot: the share of the accounts that is hot")
-	flags.Float64Var(&f.hotTraffic, "hot-traffic", 0.8, "hotspot: the share of the traffic that it gets")
+	numberVar(flags, &f.theta, "theta", 0.99, "zipfian: the skew, above 0 up to 2")
+	numberVar(flags, &f.hotAccounts, "hot-accounts", 0.2, "hotspot: the share of the accounts that is hot")
+	numberVar(flags, &f.hotTraffic, "hot-traffic", 0.8, "hotspot: the share of the traffic that it gets")
 
 	flags.StringVar(&f.db, "db", defaultDB, "the database `file`; the default is seeded when it is not there")
 	specFlags(flags, &f.spec)
@@ -142,8 +144,8 @@ func (f *runFlags) add(flags *pflag.FlagSet) {
 
 	countVar(flags, &f.reads, "reads", "", -1, "awaited point reads for each transaction (as the scenario says)")
 	durationVar(flags, &f.think, "think", "", 0, time.Millisecond, "wait inside each transaction; a bare number is milliseconds")
-	flags.Float64Var(&f.failRate, "fail-rate", 0, "the share of transactions whose code fails after its first UPDATE")
-	flags.Float64Var(&f.panicRate, "panic-rate", 0, "the share of transactions whose code panics after its first UPDATE")
+	numberVar(flags, &f.failRate, "fail-rate", 0, "the share of transactions whose code fails after its first UPDATE")
+	numberVar(flags, &f.panicRate, "panic-rate", 0, "the share of transactions whose code panics after its first UPDATE")
 	choiceVar(flags, &f.cache, "cache", scenarios.CacheAsIs, "before each round: cold, warm or as-is", "cold", "warm", "as-is")
 
 	choiceVar(flags, &f.format, "format", "text", "what stdout gets: text or json", "text", "json")
@@ -156,22 +158,38 @@ func (a *app) runScenario(ctx context.Context, f *runFlags, given func(string) b
 	if err != nil {
 		return err
 	}
-	out, err := a.openOutput(f.output)
+	out, err := openOutput(f.output)
 	if err != nil {
 		return err
 	}
-	info, err := a.dataSet(ctx, f.db, f.spec, seedPermission{seed: !given("db") || f.db == defaultDB, asked: given})
+	res, err := a.load(ctx, f, cfg, given)
 	if err != nil {
-		return errors.Join(err, out.Close())
-	}
-	if err := f.choose(&cfg, info); err != nil {
-		return errors.Join(err, out.Close())
-	}
-	res, err := a.measure(ctx, f, cfg, info)
-	if err != nil {
-		return errors.Join(err, out.Close())
+		return errors.Join(err, out.abandon())
 	}
 	return errors.Join(a.print(res, f.format), report.JSONLine(res)(out), out.Close(), outcome(res))
+}
+
+// load runs the scenario on its data set.
+func (a *app) load(ctx context.Context, f *runFlags, cfg scenarios.Config, given func(string) bool) (*tps.Result, error) {
+	info, err := a.dataSet(ctx, f.db, f.spec, seedPermission{
+		seed:  !given("db") || f.db == defaultDB,
+		fits:  func(spec accounts.Spec) error { return f.choose(&scenarios.Config{}, dataset.Info{Spec: spec}) },
+		asked: given,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.choose(&cfg, info); err != nil {
+		return nil, err
+	}
+	res, err := a.measure(ctx, f, cfg, info)
+	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return nil, &codeError{exitInterrupted, errors.New("interrupted: nothing was measured")}
+	case err != nil:
+		return nil, explain(f.db, err)
+	}
+	return res, nil
 }
 
 // outcome turns what a result says into the program's exit code.
@@ -191,21 +209,14 @@ func (f *runFlags) scenarioConfig(given func(string) bool) (cfg scenarios.Config
 	if cfg.Scenario, err = scenarios.Find(f.scenario); err != nil {
 		return cfg, usageError(err)
 	}
-	for _, flag := range []struct {
-		name string
-		n    *int64
-		min  int64
-	}{
-		{"transactions", &f.transactions, 1}, {"concurrency", &f.concurrency, 1}, {"rate", &f.rate, 1},
-		{"max-in-flight", &f.inFlight, 1}, {"runs", &f.runs, 1}, {"max-batch", &f.maxBatch, 1}, {"queue", &f.queue, 1},
-		{"readers", &f.readers, 1}, {"connections", &f.conns, 1}, {"reads", &f.reads, 0}, {"pareto-r", &f.paretoR, 1},
-	} {
-		if given(flag.name) && (*flag.n < flag.min || *flag.n > math.MaxInt32) && !(flag.name == "transactions" && *flag.n >= 1) && !(flag.name == "pareto-r" && *flag.n >= 1) {
-			return cfg, usagef("--%s is %d: it must be %d to %d", flag.name, *flag.n, flag.min, math.MaxInt32)
-		}
+	if err := f.checkCounts(given); err != nil {
+		return cfg, err
+	}
+	if err := f.spec.Validate(); err != nil {
+		return cfg, usageError(err)
 	}
 	if given("duration") && f.duration <= 0 {
-		return cfg, usagef("--duration must be more than 0")
+		return cfg, usagef("-d %v: it must be longer than 0", f.duration)
 	}
 	if !given("transactions") && !given("duration") && !given("rate") && !given("concurrency") {
 		f.transactions = defaultTransactions
@@ -232,7 +243,53 @@ func (f *runFlags) scenarioConfig(given func(string) bool) (cfg scenarios.Config
 		cfg.Reads = int(f.reads)
 	}
 	cfg.Think, cfg.FailRate, cfg.PanicRate, cfg.Cache = f.think, f.failRate, f.panicRate, f.cache
+	if err := validLoad(cfg.Load, cfg.Scenario.Direct); err != nil {
+		return cfg, err
+	}
 	return cfg, cfg.Validate()
+}
+
+// validLoad validates a load before there is anything to run.
+func validLoad(load tps.Config, direct bool) error {
+	if direct {
+		load.BatchOp = func(context.Context, uint64, []error) error { return nil }
+	} else {
+		load.Op = func(context.Context, uint64, *tps.Trace) error { return nil }
+	}
+	return load.Validate()
+}
+
+// maxConnections bounds what each takes several file descriptors and a page cache.
+const maxConnections = 1000
+
+// checkCounts refuses counts that were given and are out of range. For those that
+// were not, 0 has a meaning of its own.
+func (f *runFlags) checkCounts(given func(string) bool) error {
+	for _, flag := range []struct {
+		name, written string
+		n, min, max   int64
+	}{
+		{"transactions", "-n", f.transactions, 1, math.MaxInt64},
+		{"concurrency", "-c", f.concurrency, 1, tps.MaxGoroutines},
+		{"rate", "-R", f.rate, 1, tps.MaxRate},
+		{"max-in-flight", "--max-in-flight", f.inFlight, 1, tps.MaxGoroutines},
+		{"runs", "--runs", f.runs, 1, 1000},
+		{"max-batch", "--max-batch", f.maxBatch, 1, math.MaxInt32},
+		{"queue", "--queue", f.queue, 1, math.MaxInt32},
+		{"readers", "--readers", f.readers, 1, maxConnections},
+		{"connections", "--connections", f.conns, 1, maxConnections},
+		{"reads", "--reads", f.reads, 0, 1000},
+		{"pareto-r", "--pareto-r", f.paretoR, 1, accounts.MaxRows},
+	} {
+		switch {
+		case !given(flag.name) || flag.min <= flag.n && flag.n <= flag.max:
+		case flag.n < flag.min:
+			return usagef("%s %d: it must be %d or more", flag.written, flag.n, flag.min)
+		default:
+			return usagef("%s %d: it must be %s or less", flag.written, flag.n, humanize.Comma(flag.max))
+		}
+	}
+	return nil
 }
 
 // engineOptions turns the database flags into the engine's options.
@@ -253,10 +310,10 @@ func (f *runFlags) engineOptions() error {
 	}
 	for _, p := range f.pragmas {
 		name, value, ok := strings.Cut(p, "=")
-		if !ok || name == "" || value == "" {
+		if !ok || name == "" || value == "" || strings.ContainsAny(p, " ;()'\"") {
 			return fmt.Errorf("--pragma %q is not name=value", p)
 		}
-		o.Pragmas[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+		o.Pragmas[strings.ToLower(name)] = value
 	}
 	return nil
 }
@@ -331,14 +388,17 @@ func (a *app) measure(ctx context.Context, f *runFlags, cfg scenarios.Config, in
 // loadStatus is the progress of a load, or of the reading around it.
 func loadStatus(p tps.Progress, reading *watched) status {
 	if p.Phase == tps.Preparing {
-		return reading.poll()
+		if s := reading.poll(); s.done < s.total {
+			return s
+		}
+		return status{label: "preparing"}
 	}
 	s := status{label: string(p.Phase), unit: "tx", done: p.Acknowledged + p.Failed, total: p.Transactions}
 	if p.Phase == tps.Measuring && p.Run > 0 {
 		s.label = fmt.Sprintf("run %d", p.Run)
 	}
 	if p.Duration > 0 {
-		s.label = fmt.Sprintf("%s %v of %v", s.label, p.Elapsed.Round(time.Second), p.Duration)
+		s.note = fmt.Sprintf("%v of %v", p.Elapsed.Round(time.Second), p.Duration)
 	}
 	return s
 }
@@ -371,34 +431,4 @@ func (a *app) print(res *tps.Result, format string) error {
 		return report.JSON(res)(a.stdout)
 	}
 	return report.Text(res, a.color(a.stdout))(a.stdout)
-}
-
-// output is a result file, or nothing.
-type output struct{ file *os.File }
-
-func (o output) Write(p []byte) (int, error) {
-	if o.file == nil {
-		return len(p), nil
-	}
-	return o.file.Write(p)
-}
-
-func (o output) Close() error {
-	if o.file == nil {
-		return nil
-	}
-	return o.file.Close()
-}
-
-// openOutput opens a result file before the run, so that a long one is not in
-// vain.
-func (a *app) openOutput(path string) (output, error) {
-	if path == "" {
-		return output{}, nil
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
-	if err != nil {
-		return output{}, fmt.Errorf("cannot write the result: %w", err)
-	}
-	return output{f}, nil
 }

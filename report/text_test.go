@@ -1,0 +1,136 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/tpssim/tpssim/tps"
+)
+
+func TestShort(t *testing.T) {
+	for _, test := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{0, "0 ns"}, {1, "1 ns"}, {999, "999 ns"},
+		{1000, "1.00 µs"}, {1004, "1.00 µs"}, {1005, "1.01 µs"}, {9994, "9.99 µs"}, {9995, "10.0 µs"}, {99_949, "99.9 µs"}, {99_950, "100 µs"},
+		{999_499, "999 µs"}, {999_500, "1.00 ms"}, {1_234_567, "1.23 ms"}, {12_345_678, "12.3 ms"}, {123_456_789, "123 ms"},
+		{999_500_000, "1.00 s"}, {90 * time.Second, "90.0 s"}, {600 * time.Second, "600 s"}, {time.Hour, "3600 s"},
+	} {
+		if got := short(test.d); got != test.want {
+			t.Errorf("%d ns: %q, want %q", test.d, got, test.want)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, test := range []struct{ got, want string }{
+		{rate(0), "0.0"}, {rate(0.04), "0.0"}, {rate(12.34), "12.3"}, {rate(99.94), "99.9"}, {rate(99.97), "100"},
+		{rate(100), "100"}, {rate(999.5), "1,000"}, {rate(272_479.6), "272,480"},
+		{mean(1), "1.0"}, {mean(6.98), "7.0"}, {mean(9.96), "10"}, {mean(46.2), "46"}, {mean(8333.3), "8,333"},
+		{percent(0, 60), "0 %"}, {percent(60, 60), "100 %"}, {percent(59, 60), "98 %"}, {percent(9999, 10_000), "over 99 %"},
+		{percent(1, 1_000_000), "0.0001 %"}, {percent(72, 3181), "2.3 %"}, {percent(99, 1000), "9.9 %"}, {percent(1, 10), "10 %"},
+		{plural(0, "client"), "0 clients"}, {plural(1, "client"), "1 client"}, {plural(2000, "client"), "2,000 clients"},
+		{size(-1), "0 B"}, {size(1 << 20), "1.0 MiB"},
+		{seconds(367 * time.Millisecond), "0.367 s"},
+	} {
+		if test.got != test.want {
+			t.Errorf("%q, want %q", test.got, test.want)
+		}
+	}
+}
+
+func TestRoundRate(t *testing.T) {
+	for _, test := range []struct {
+		rate float64
+		want int64
+	}{{0, 1}, {0.3, 1}, {1, 1}, {1.6, 2}, {9.4, 9}, {27.6, 28}, {99.6, 100}, {136_240, 140_000}, {27_610, 28_000}, {1e9, 1_000_000_000}} {
+		if got := roundRate(test.rate); got != test.want {
+			t.Errorf("%v: %d, want %d", test.rate, got, test.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		rate := rapid.Float64Range(1, 1e9).Draw(t, "rate")
+		got := float64(roundRate(rate))
+		if got < 1 || math.Abs(got-rate) > max(0.05*rate, 0.5) {
+			t.Fatalf("%v became %v", rate, got)
+		}
+	})
+}
+
+func TestWrap(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		width int
+		want  []string
+	}{
+		{"", 10, []string{""}},
+		{"one two three", 7, []string{"one two", "three"}},
+		{"one two three", 6, []string{"one", "two", "three"}},
+		{"a-word-that-is-too-long b", 5, []string{"a-word-that-is-too-long", "b"}},
+		{"µµµ µµµ", 7, []string{"µµµ µµµ"}},
+		{"  spread   out ", 20, []string{"spread out"}},
+	} {
+		if got := wrap(test.text, test.width); !slices.Equal(got, test.want) {
+			t.Errorf("%q at %d: %q, want %q", test.text, test.width, got, test.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOf(rapid.StringMatching(`[a-zµ]{1,12}`)).Draw(t, "words")
+		width := rapid.IntRange(1, 30).Draw(t, "width")
+		lines := wrap(strings.Join(words, " "), width)
+		if got := strings.Fields(strings.Join(lines, " ")); !slices.Equal(got, words) {
+			t.Fatalf("the words became %q", got)
+		}
+		for _, line := range lines {
+			if utf8.RuneCountInString(line) > width && strings.Contains(line, " ") {
+				t.Fatalf("%q is wider than %d", line, width)
+			}
+		}
+	})
+}
+
+func TestSuggestion(t *testing.T) {
+	for _, test := range []struct {
+		argv string
+		want string
+	}{
+		{"", "tpssim run funds -R 500 -d 30s"},
+		{"run", "tpssim run -R 500 -d 30s"},
+		{"run mixed -n 100k --runs 3", "tpssim run mixed -R 500 -d 30s"},
+		{"run -n100k -q", "tpssim run -q -R 500 -d 30s"},
+		{"run --transactions=5 --concurrency 3 --warmup=1s --db x.db", "tpssim run --db x.db -R 500 -d 30s"},
+		{"run -c 8 -d 10 --dist uniform", "tpssim run --dist uniform -R 500 -d 30s"},
+		{"run --db $HOME/it's.db -n 5", `tpssim run --db '$HOME/it'\''s.db' -R 500 -d 30s`},
+		{"run -n", "tpssim run -R 500 -d 30s"},
+	} {
+		res := &tps.Result{Scenario: "funds", TPS: 1000, Argv: strings.Fields(test.argv)}
+		if got := suggestion(res); got != test.want {
+			t.Errorf("%q: %q, want %q", test.argv, got, test.want)
+		}
+	}
+	if got := Command("a", "", "b c", "d"); got != "a '' 'b c' d" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestDurability(t *testing.T) {
+	for _, test := range []struct{ journal, sync, fs, want string }{
+		{"wal", "full", "ext4", "yes"}, {"wal", "extra", "ext4", "yes"}, {"delete", "full", "ext4", "yes"},
+		{"wal", "normal", "ext4", "partly"}, {"delete", "normal", "ext4", "mostly"},
+		{"wal", "off", "ext4", "NO"}, {"memory", "full", "ext4", "NO"}, {"off", "full", "ext4", "NO"}, {"wal", "full", "tmpfs", "NO"},
+	} {
+		res := burst()
+		res.Settings.JournalMode, res.Settings.Synchronous, res.Env.Filesystem = test.journal, test.sync, test.fs
+		promise, color := durability(res)
+		if word, _, _ := strings.Cut(promise, ":"); word != test.want || (color == plain) != (word == "yes") {
+			t.Errorf("%+v: %q in colour %q", test, promise, color)
+		}
+	}
+}
