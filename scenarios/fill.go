@@ -106,8 +106,11 @@ func (s *session) warnings(res *tps.Result, resident float64) (list []string) {
 		list = append(list, "the whole data set was in memory: a larger one would have to read from the disk")
 	}
 	durable := res.Settings.Synchronous == "full" || res.Settings.Synchronous == "extra"
-	if durable && res.Stages.Commit.Count > 0 && res.Stages.Commit.P50 < impossibleSync {
-		list = append(list, fmt.Sprintf("COMMIT took %v (p50): too fast for a sync that reaches a disk", res.Stages.Commit.P50))
+	if commit := res.Stages.Commit.P50; durable && commit > 0 && commit < impossibleSync {
+		list = append(list, fmt.Sprintf("COMMIT took %v (p50): too fast for a sync that reaches a disk", commit))
+	}
+	if s.unsettled != nil {
+		list = append(list, fmt.Sprintf("the WAL could not be checkpointed after the load, so the settled TPS does not count that: %v", s.unsettled))
 	}
 	if s.reopens > 0 {
 		list = append(list, fmt.Sprintf("the database was opened again after %d storage failure(s); what was in doubt is part of the proof", s.reopens))

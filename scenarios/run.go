@@ -50,7 +50,7 @@ type Config struct {
 // Validate checks what concerns the scenario; tps checks the load.
 func (c *Config) Validate() error {
 	switch {
-	case c.FailRate < 0 || c.PanicRate < 0 || c.FailRate+c.PanicRate > 1:
+	case !(c.FailRate >= 0 && c.PanicRate >= 0 && c.FailRate+c.PanicRate <= 1): // NaN included
 		return tps.ConfigError("--fail-rate and --panic-rate must be 0 or more and at most 1 together")
 	case c.Think < 0:
 		return tps.ConfigError("--think must be 0 or more")
@@ -89,13 +89,15 @@ const guessedTPS = 200_000
 // session is one run of a scenario, from the first balance read to the verdict.
 type session struct {
 	*work
-	ids     []int64
-	before  []int64
-	after   []int64
-	rounds  []engine.Stats
-	observe func() engine.Stats
-	foreign bool
-	reopens int // how often a storage failure made it necessary
+	ids       []int64
+	before    []int64
+	after     []int64
+	rounds    []engine.Stats
+	observe   func() engine.Stats
+	foreign   bool
+	unsettled error // why the engine could not pay its debts after a round
+	lost      error // why it could not be opened again after a storage failure
+	reopens   int   // how often a storage failure made it necessary
 }
 
 // Run runs the scenario and proves its result. The Result lacks only what belongs
@@ -216,7 +218,10 @@ func (s *session) beforeRun(ctx context.Context, run int, cold bool) error {
 // settle keeps what the engine did in the round, then lets it pay its debts.
 func (s *session) settle(ctx context.Context) error {
 	s.rounds = append(s.rounds, s.observe())
-	return s.ignoreStopped(s.engine.Settle(ctx))
+	if err := s.engine.Settle(ctx); err != nil && !s.stopped(err) {
+		s.unsettled = err // a full disk, say; what was measured stands
+	}
+	return nil
 }
 
 // afterRun looks for changes by others.
@@ -229,6 +234,9 @@ func (s *session) afterRun(ctx context.Context, run int, cold bool) error {
 // reopenIfStopped opens the database again after a storage failure stopped the
 // engine: only recovery tells what it holds.
 func (s *session) reopenIfStopped(ctx context.Context) error {
+	if s.lost != nil {
+		return s.lost
+	}
 	_, err := s.engine.ForeignWrites(context.WithoutCancel(ctx))
 	if !s.stopped(err) {
 		return err
@@ -236,7 +244,8 @@ func (s *session) reopenIfStopped(ctx context.Context) error {
 	s.engine.Close() // its error is the one that stopped it
 	fresh, err := s.Open(context.WithoutCancel(ctx), s.Scenario.Needs)
 	if err != nil {
-		return fmt.Errorf("the database stopped during the run and cannot be opened again: %w", err)
+		s.lost = fmt.Errorf("the database stopped during the run and cannot be opened again: %w", err)
+		return s.lost
 	}
 	s.engine = fresh
 	s.reopens++

@@ -423,3 +423,29 @@ func TestMemoryPeak(t *testing.T) {
 		t.Errorf("%d of a crowd too small", got)
 	}
 }
+
+// A hook that fails in a later round does not take away what was measured.
+func TestBurstRoundsCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("the disk is full")
+		res, err := Run(t.Context(), Config{
+			Transactions: 10,
+			Op:           func(context.Context, uint64, *Trace) error { time.Sleep(time.Millisecond); return nil },
+			BeforeRun: func(_ context.Context, run int, _ bool) error {
+				if run == 3 {
+					return full
+				}
+				return nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(res.Runs) != 3 || res.Acknowledged != 10 {
+			t.Errorf("%d runs, %d acknowledged", len(res.Runs), res.Acknowledged)
+		}
+		if want := "only 3 of 6 rounds were run: tps: before run 3: the disk is full"; !slices.Contains(res.Warnings, want) {
+			t.Errorf("warnings %q", res.Warnings)
+		}
+	})
+}

@@ -119,7 +119,7 @@ type Config struct {
 	// the first burst. Settle is called as soon as the clock of a run has
 	// stopped, before AfterRun, and is timed on its own for TPSSettled. After a
 	// cancelled load Settle and AfterRun still run, with a context that has not
-	// ended. An error from any of them ends Run. nil: nothing to do.
+	// ended. An error from any of them ends Run, or the rounds. nil: nothing to do.
 	BeforeRun func(ctx context.Context, run int, cold bool) error
 	AfterRun  func(ctx context.Context, run int, cold bool) error
 	Settle    func(ctx context.Context) error

@@ -17,7 +17,8 @@ import (
 // A failed transaction is no error of Run: it is counted. When ctx ends, no
 // further transaction starts, those in flight are waited for, and the Result
 // keeps what was measured, with Interrupted set; that is no error either.
-// Errors are a [ConfigError] before anything ran, and those of the hooks.
+// Errors are a [ConfigError] before anything ran, and those of the hooks; an error
+// of a hook in a later round of a burst ends the rounds and becomes a warning.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -37,6 +38,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	res := combine(rounds)
 	res.StartedAt = startedAt
+	if r.cut != "" {
+		res.Warnings = append(res.Warnings, r.cut)
+	}
 	res.Interrupted = r.stopped
 	res.Load = r.load()
 	res.BytesPerWaiting = r.peak.perWaiting()
@@ -55,6 +59,7 @@ type runner struct {
 	peak   memoryPeak    // of the cold burst
 	// stopped is set once the end of ctx has cut something short.
 	stopped bool
+	cut     string // why there were fewer rounds than asked for
 }
 
 func newRunner(cfg Config) *runner {
@@ -109,8 +114,12 @@ func (r *runner) rounds(ctx context.Context) (rounds []*Result, err error) {
 			break
 		}
 		res, err := r.measure(ctx, run, run == 0)
-		if err != nil {
+		if err != nil && len(rounds) == 0 {
 			return nil, err
+		}
+		if err != nil { // what the rounds before it measured stands
+			r.cut = fmt.Sprintf("only %d of %d rounds were run: %v", run, total, err)
+			break
 		}
 		if res == nil {
 			break
