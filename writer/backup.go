@@ -13,11 +13,14 @@ import (
 // Backup writes a consistent, defragmented copy of the database to dst, which must
 // not exist, while the writer goes on. It reads one snapshot on a connection of
 // its own, so the WAL cannot be reset until it is done. The copy is synced and
-// gets its name only when it is whole; it is in rollback-journal mode.
+// gets its name only when it is whole; it is in rollback-journal mode. Close waits
+// for a Backup that runs.
 func (w *Writer) Backup(ctx context.Context, dst string) (err error) {
 	if err := w.refuse(ctx); err != nil {
 		return err
 	}
+	w.backups.RLock() // Close waits for it
+	defer w.backups.RUnlock()
 	select {
 	case <-w.closing:
 		return ErrClosed

@@ -101,6 +101,9 @@ func (w *Writer) checkpoint(mode sqliteh.Checkpoint) error {
 		err = w.conn.wrap(err, "checkpoint "+mode.String())
 	}
 	moved := max(done-l.backfilled, 0)
+	if err == nil && frames == 0 { // TRUNCATE answers when the log is empty already
+		moved = l.pages - l.backfilled
+	}
 	if frames >= 0 { // a database that is not in WAL mode answers -1
 		l.pages, l.backfilled = frames, done
 		l.passiveAt = frames + w.opt.Checkpoint.Pages

@@ -81,10 +81,25 @@ func (c *conn) setPragma(name, value string) error {
 	if err != nil {
 		return err
 	}
-	if want := canonicalPragma(name, value); got != "" && !strings.EqualFold(got, want) {
+	if got == "" { // SQLite ignores what it does not know
+		if err := c.pragmaExists(name); err != nil {
+			return err
+		}
+	} else if want := canonicalPragma(name, value); !strings.EqualFold(got, want) {
 		return fmt.Errorf("pragma %s is %s after it was set to %s; SQLite does not accept that value here", name, got, value)
 	}
 	return nil
+}
+
+// pragmaExists returns an error unless SQLite knows a pragma of that name.
+func (c *conn) pragmaExists(name string) error {
+	rx := c.session()
+	defer rx.end()
+	err := rx.QueryRow("SELECT 1 FROM pragma_pragma_list WHERE name = ?", name).Scan()
+	if errors.Is(err, ErrNoRows) {
+		return fmt.Errorf("SQLite has no pragma %s; correct the name", name)
+	}
+	return err
 }
 
 // canonicalPragma returns the form in which SQLite answers value.
@@ -167,7 +182,7 @@ func (c *conn) prepare(sql string, control bool) (*prepared, error) {
 		stmt.Finalize()
 		return nil, ErrMultiple
 	}
-	if word, _ := keyword(sql); word == "" {
+	if stmt.SQL() == "" { // comments, or a NUL byte, where SQLite stops reading
 		stmt.Finalize()
 		return nil, &Error{Code: sqliteh.SQLITE_MISUSE, Msg: "no statement in the SQL text", SQL: sql}
 	}
@@ -181,20 +196,22 @@ func (c *conn) prepare(sql string, control bool) (*prepared, error) {
 func (c *conn) pin(sql string) (*prepared, error) {
 	p, err := c.prepare(sql, true)
 	if err == nil {
-		p.handed = true
+		p.pinned = true
 	}
 	return p, err
 }
 
-// evict finalizes every statement that is not handed out.
+// evict finalizes every statement that is not in use. A handle on one that has no
+// binding and no cursor goes stale.
 func (c *conn) evict() {
 	for sql, p := range c.stmts {
 		var kept *prepared
 		for p != nil {
 			next := p.next
-			if p.handed {
+			if p.busy || p.pinned {
 				p.next, kept = kept, p
 			} else {
+				p.lease++
 				p.stmt.Finalize()
 				c.prepared--
 			}

@@ -44,8 +44,9 @@ var (
 	ErrTxControl = errors.New("writer: transaction control, ATTACH, DETACH and PRAGMA are not allowed in a transaction")
 	// ErrMultiple is returned when one SQL text holds more than one statement.
 	ErrMultiple = errors.New("writer: the SQL text holds more than one statement; pass them one at a time")
-	// ErrStmtStale is returned by a Stmt when the same SQL was asked for again after
-	// it and before it was used: call Stmt again just before binding.
+	// ErrStmtStale is returned by a Stmt when the same SQL, or hundreds of other
+	// texts, were asked for after it and before it was used: call Stmt again just
+	// before binding.
 	ErrStmtStale = errors.New("writer: the statement was handed out again; call Stmt again before binding")
 	// ErrNoRows is returned by Row.Scan when the query had no row.
 	ErrNoRows = errors.New("writer: no rows")

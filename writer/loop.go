@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"runtime/debug"
@@ -23,7 +24,7 @@ type batch struct {
 	txs        []Tx       // not used yet; allocated in slabs, never used twice
 	tx         *Tx        // the one that runs
 	exited     error      // the outcome of a function that ended the goroutine
-	unfolded   uint64     // conn.statements that Stats has not seen
+	statements uint64     // conn.statements that Stats knows or that are not of functions
 }
 
 // carefulBatches is how many batches use savepoints after one failed without, in
@@ -52,6 +53,8 @@ func (w *Writer) loop() {
 func (w *Writer) finish() {
 	w.watchStop()
 	w.readers.drain()
+	w.backups.Lock()
+	defer w.backups.Unlock()
 	if w.failed() == nil {
 		w.checkpoint(sqliteh.SQLITE_CHECKPOINT_PASSIVE)
 	}
@@ -73,6 +76,7 @@ func (w *Writer) fill() bool {
 		reqs, closed := q.take(b.reqs[:0], w.opt.MaxBatch)
 		b.reqs, b.pos = reqs, 0
 		if len(reqs) > 0 {
+			b.statements = w.conn.statements // Exclusive's are not counted
 			b.savepoints = w.opt.Savepoints == SavepointEach
 			if w.opt.Savepoints == SavepointOnFailure && w.careful > 0 {
 				w.careful--
@@ -163,7 +167,7 @@ func (w *Writer) call(r *request) (err error) {
 		w.batch.exited = err
 	}()
 	if r.exclusive != nil {
-		err = w.exclusively(r.exclusive)
+		err = w.exclusively(w.nested(r.ctx), r.exclusive)
 	} else {
 		tx := w.newTx(r)
 		w.hold(&tx.holder)
@@ -185,7 +189,7 @@ func (w *Writer) newTx(r *request) *Tx {
 	b.txs = b.txs[1:]
 	tx.Rx = &tx.rx
 	tx.rx.conn, tx.rx.tx = w.conn, tx
-	tx.w, tx.req = w, r
+	tx.w, tx.ctx = w, r.ctx
 	tx.holder = holder{fn: r.fn, since: b.clock, tx: tx}
 	b.tx = tx
 	return tx
@@ -249,7 +253,7 @@ func (w *Writer) endUnprotected(r *request, cause error) {
 	if w.opt.Savepoints == SavepointNone { // alone in its batch: it failed nobody else
 		r.finish(cause)
 		w.retire()
-		w.account(1, 1, 0, nil)
+		w.account(Batch{Size: 1, Busy: b.since()}, 1)
 		return
 	}
 	w.careful = carefulBatches
@@ -271,18 +275,23 @@ func (w *Writer) abort(culprit *request, cause error) {
 		case r != culprit:
 			r.finish(shared)
 		default:
-			own := *shared
-			own.Culprit = true
-			if r.err != nil && !errors.Is(cause, r.err) {
+			own := &BatchError{Op: "abort", Err: cause, Culprit: true}
+			switch {
+			case errors.Is(r.err, cause): // it tells of the cause and more
+				own.Err = r.err
+			case r.err != nil:
 				own.Err = errors.Join(cause, r.err)
 			}
-			r.finish(&own)
+			r.finish(own)
 		}
 	}
-	ran := len(b.ran)
+	ran, busy := len(b.ran), b.since()
 	w.retire()
-	w.account(ran, ran, 0, shared)
+	w.account(Batch{Size: ran, Busy: busy, Err: shared}, ran)
 }
+
+// since returns how long ago the batch began.
+func (b *batch) since() time.Duration { return time.Duration(Now() - b.begun) }
 
 // rollback ends whatever transaction is open.
 func (w *Writer) rollback() error {
@@ -308,7 +317,7 @@ func (w *Writer) retire() {
 // commit commits the batch and tells everyone.
 func (w *Writer) commit() {
 	b := &w.batch
-	committing := Now()
+	begun, committing := b.begun, Now()
 	err := w.conn.run(w.sql.commit)
 	committed := Now()
 	b.open = false
@@ -339,12 +348,12 @@ func (w *Writer) commit() {
 	}
 	ran := len(b.ran)
 	w.retire()
-	w.account(ran, undone, committed-committing, failure)
+	w.account(Batch{Size: ran, Busy: time.Duration(committed - begun), Commit: time.Duration(committed - committing), Err: failure}, undone)
 	w.checkpointIfDue()
 }
 
 // exclusively runs fn on the connection outside of any transaction.
-func (w *Writer) exclusively(fn func(*Conn) error) (err error) {
+func (w *Writer) exclusively(ctx context.Context, fn func(*Conn) error) (err error) {
 	w.hold(&holder{fn: fn, since: Now()})
 	rx := w.conn.session()
 	defer func() { // also when fn panics
@@ -354,37 +363,38 @@ func (w *Writer) exclusively(fn func(*Conn) error) (err error) {
 			err = errors.Join(err, ErrOpenTx, rerr)
 		}
 	}()
-	return fn(&Conn{rx})
+	return fn(&Conn{rx, ctx})
 }
 
-// account adds a finished batch to the statistics and reports it.
-func (w *Writer) account(size, undone int, commit int64, err error) {
+// account adds a finished batch, of which undone transactions came to nothing, to
+// the statistics and reports it.
+func (w *Writer) account(done Batch, undone int) {
 	b := &w.batch
-	if size == 0 {
+	if done.Size == 0 {
 		return
 	}
-	busy := Now() - b.begun
-	statements := w.conn.statements - b.unfolded
-	b.unfolded = w.conn.statements
+	statements := w.conn.statements - b.statements
+	b.statements = w.conn.statements
 	w.statsMu.Lock()
 	s := &w.stats
 	s.Batches++
-	s.Transactions += uint64(size)
+	s.Transactions += uint64(done.Size)
 	s.RolledBack += uint64(undone)
 	s.Statements += statements
-	s.BusyTime += time.Duration(busy)
-	s.CommitTime += time.Duration(commit)
-	if err != nil {
+	s.BusyTime += done.Busy
+	s.CommitTime += done.Commit
+	if done.Err != nil {
 		s.FailedBatches++
 	} else {
 		s.Commits++
 	}
-	s.BatchSizes.add(size)
+	s.BatchSizes.add(done.Size)
 	w.statsMu.Unlock()
-	if err != nil {
-		w.log(slog.LevelWarn, "batch failed", "size", size, "err", err)
+	if done.Err != nil {
+		w.log(slog.LevelWarn, "batch failed", "size", done.Size, "err", done.Err)
 	}
 	if w.opt.OnBatch != nil {
-		w.opt.OnBatch(Batch{Size: size, Busy: time.Duration(busy), Commit: time.Duration(commit), Err: err, Pending: w.queue.len()})
+		done.Pending = w.queue.len()
+		w.opt.OnBatch(done)
 	}
 }

@@ -131,6 +131,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	setDefault(&o.MaxBatch, defaultMaxBatch)
 	setDefault(&o.QueueLen, defaultQueueLen)
+	o.MaxBatch = min(o.MaxBatch, o.QueueLen) // a window must not wait for more than can come
 	setDefault(&o.BusyTimeout, defaultBusyTimeout)
 	setDefault(&o.Checkpoint.Pages, defaultCheckpointPages)
 	setDefault(&o.Readers, runtime.GOMAXPROCS(0))

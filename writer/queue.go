@@ -84,6 +84,7 @@ func newQueue(limit int) *queue {
 
 // push appends r. full means that there was no room.
 func (q *queue) push(r *request) (full bool, err error) {
+	r.accepted = Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {

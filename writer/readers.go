@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
 )
@@ -70,8 +71,9 @@ func (rs *readers) view(ctx context.Context, closing <-chan struct{}, fn func(*R
 		return err
 	}
 	defer func() { // also when fn panics
-		_, rerr := c.endOpen()
-		err = errors.Join(err, rerr)
+		if _, rerr := c.endOpen(); rerr != nil {
+			err = errors.Join(err, rerr)
+		}
 	}()
 	defer c.interruptAfter(ctx)()
 	rx := &Rx{conn: c}
@@ -79,20 +81,35 @@ func (rs *readers) view(ctx context.Context, closing <-chan struct{}, fn func(*R
 	return fn(rx)
 }
 
-// interruptAfter interrupts the connection's statement when ctx ends. The function
-// that it returns ends that; after it returned nothing is interrupted any more.
+// interruptPause is the time between two interrupts.
+const interruptPause = 5 * time.Millisecond
+
+// interruptAfter interrupts the connection's statements from the end of ctx on,
+// again and again, because SQLite forgets an interrupt that comes between two
+// statements. The function that it returns ends that; after it returned nothing is
+// interrupted any more.
 func (c *conn) interruptAfter(ctx context.Context) (stop func()) {
 	if ctx.Done() == nil {
 		return func() {}
 	}
-	interrupted := make(chan struct{})
+	over, stopped := make(chan struct{}), make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
-		c.db.Interrupt()
-		close(interrupted)
+		defer close(stopped)
+		ticker := time.NewTicker(interruptPause)
+		defer ticker.Stop()
+		for {
+			c.db.Interrupt()
+			select {
+			case <-over:
+				return
+			case <-ticker.C:
+			}
+		}
 	})
 	return func() {
+		close(over)
 		if !cancel() {
-			<-interrupted
+			<-stopped
 		}
 	}
 }

@@ -14,7 +14,9 @@ type prepared struct {
 	next   *prepared // another statement of the same text
 	lease  uint64    // grows with each hand-out, so that an old handle shows
 	handed bool      // in conn.inUse
+	pinned bool      // the writer's own, never evicted
 	busy   bool      // has bindings or an open cursor
+	begun  bool      // was stepped since it was idle
 	err    error     // first failed bind since the statement was idle
 }
 
@@ -22,7 +24,7 @@ type prepared struct {
 func (p *prepared) reset() {
 	if p.busy {
 		p.stmt.ResetAndClear() // returns the error of the last step, which was reported then
-		p.busy = false
+		p.busy, p.begun = false, false
 	}
 	p.err = nil
 }
@@ -31,8 +33,9 @@ func (p *prepared) reset() {
 // step through the rows. It is a small value, and using it allocates nothing. A
 // failed bind shows at Exec or Step. Parameters count from 1, columns from 0.
 //
-// A Stmt may be executed again and again, until the same SQL is asked for again;
-// after that an older one returns ErrStmtStale. It ends with its function.
+// A Stmt may be executed again and again, until the same SQL or hundreds of other
+// texts are asked for; after that an older one returns ErrStmtStale. It ends with
+// its function.
 type Stmt struct {
 	p     *prepared
 	rx    *Rx
@@ -40,8 +43,8 @@ type Stmt struct {
 	err   error
 }
 
-// use checks that the handle is live and marks the statement busy.
-func (s Stmt) use() error {
+// live returns why the handle may not be used, nil if it may.
+func (s Stmt) live() error {
 	switch {
 	case s.err != nil:
 		return s.err
@@ -49,6 +52,14 @@ func (s Stmt) use() error {
 		return s.rx.err
 	case s.p.lease != s.lease:
 		return ErrStmtStale
+	}
+	return nil
+}
+
+// use checks that the handle is live and marks the statement busy.
+func (s Stmt) use() error {
+	if err := s.live(); err != nil {
+		return err
 	}
 	s.p.busy = true
 	return nil
@@ -116,19 +127,25 @@ func (s Stmt) ready() error {
 		s.p.reset()
 		return err
 	}
-	return s.rx.beforeStep(s.p)
+	if err := s.rx.beforeStep(s.p); err != nil {
+		return err
+	}
+	if !s.p.begun {
+		s.p.begun = true
+		s.rx.conn.statements++
+	}
+	return nil
 }
 
 // Exec runs the statement to its first row or its end, makes it idle, clears its
 // bindings and returns the number of rows that an INSERT, UPDATE or DELETE
-// changed.
+// changed; after another statement the number means nothing.
 func (s Stmt) Exec() (changed int64, err error) {
 	if err := s.ready(); err != nil {
 		return 0, err
 	}
-	s.rx.conn.statements++
 	_, _, changed, _, err = s.p.stmt.StepResult()
-	s.p.busy = false
+	s.p.busy, s.p.begun = false, false
 	if err != nil {
 		return 0, s.rx.failed(s.rx.conn.wrap(err, s.p.sql))
 	}
@@ -141,7 +158,6 @@ func (s Stmt) Step() (row bool, err error) {
 	if err := s.ready(); err != nil {
 		return false, err
 	}
-	s.rx.conn.statements++
 	row, err = s.p.stmt.Step(nil)
 	if err != nil {
 		err = s.rx.failed(s.rx.conn.wrap(err, s.p.sql))
@@ -161,7 +177,7 @@ func (s Stmt) Reset() {
 
 // column reports whether the handle stands on a row that may be read.
 func (s Stmt) column() bool {
-	return s.err == nil && s.rx.err == nil && s.p.lease == s.lease && s.p.busy
+	return s.live() == nil && s.p.busy
 }
 
 // Int64 returns column i of the current row as SQLite converts it; 0 off a row.
@@ -203,7 +219,7 @@ func (s Stmt) IsNull(i int) bool {
 
 // Columns returns the number of columns of the result.
 func (s Stmt) Columns() int {
-	if s.err != nil {
+	if s.live() != nil {
 		return 0
 	}
 	return s.p.stmt.ColumnCount()
@@ -211,7 +227,7 @@ func (s Stmt) Columns() int {
 
 // Name returns the name of column i.
 func (s Stmt) Name(i int) string {
-	if s.err != nil {
+	if s.live() != nil {
 		return ""
 	}
 	return s.p.stmt.ColumnName(i)

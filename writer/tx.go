@@ -2,6 +2,7 @@ package writer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync/atomic"
@@ -100,7 +101,7 @@ func (rx *Rx) Query(sql string, args ...any) iter.Seq2[Row, error] {
 		for {
 			row, err := s.Step()
 			if err != nil {
-				yield(Row{err: err}, err)
+				yield(Row{s: Stmt{err: err}}, err)
 				return
 			}
 			if !row || !yield(Row{s: s}, nil) {
@@ -117,9 +118,9 @@ func (rx *Rx) QueryRow(sql string, args ...any) Row {
 	row, err := s.Step()
 	switch {
 	case err != nil:
-		return Row{err: err}
+		return Row{s: Stmt{err: err}}
 	case !row:
-		return Row{err: ErrNoRows}
+		return Row{s: Stmt{err: ErrNoRows}}
 	}
 	return Row{s: s, single: true}
 }
@@ -127,9 +128,11 @@ func (rx *Rx) QueryRow(sql string, args ...any) Row {
 // Row is one row of a result.
 type Row struct {
 	s      Stmt
-	err    error
-	single bool
+	single bool // the only one that is wanted
 }
+
+// errRowGone is returned by Scan for a row that is no longer there.
+var errRowGone = errors.New("writer: the row is gone; scan it once, inside its loop and its function")
 
 // Stmt gives access to the row's columns without conversion.
 func (r Row) Stmt() Stmt { return r.s }
@@ -138,8 +141,11 @@ func (r Row) Stmt() Stmt { return r.s }
 // *string, *[]byte, *bool, *time.Time or *any. NULL becomes the zero value. Fewer
 // destinations than columns are allowed.
 func (r Row) Scan(dest ...any) error {
-	if r.err != nil {
-		return r.err
+	switch err := r.s.live(); {
+	case err != nil:
+		return err
+	case !r.s.p.busy:
+		return errRowGone
 	}
 	if r.single {
 		defer r.s.Reset()
@@ -217,7 +223,7 @@ type Tx struct {
 	*Rx
 	rx        Rx
 	w         *Writer
-	req       *request
+	ctx       context.Context // the caller's
 	holder    holder
 	savepoint bool        // one is open
 	cause     error       // why SQLite rolled the whole transaction back
@@ -244,7 +250,12 @@ type nestedKey struct{ w *Writer }
 // Context returns the context that was passed to Do, marked so that asking this
 // writer for more work with it returns ErrNested.
 func (tx *Tx) Context() context.Context {
-	return context.WithValue(tx.req.ctx, nestedKey{tx.w}, true)
+	return tx.w.nested(tx.ctx)
+}
+
+// nested marks ctx.
+func (w *Writer) nested(ctx context.Context) context.Context {
+	return context.WithValue(ctx, nestedKey{w}, true)
 }
 
 // beforeStep is called before a statement reaches SQLite.
@@ -275,7 +286,14 @@ func (tx *Tx) abort(cause error) {
 
 // Conn is the writer's connection between batches, with no transaction open. It
 // is valid until its function returns.
-type Conn struct{ *Rx }
+type Conn struct {
+	*Rx
+	ctx context.Context
+}
+
+// Context returns the context that was passed to Exclusive, marked so that asking
+// this writer for more work with it returns ErrNested.
+func (c *Conn) Context() context.Context { return c.ctx }
 
 // Exec runs any one statement, transaction control and PRAGMA included, and
 // returns the number of rows changed. Arguments are as for [Rx.Query].

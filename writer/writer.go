@@ -32,7 +32,8 @@ type Writer struct {
 	failure   atomic.Pointer[error]  // storage failure
 	statsMu   sync.Mutex
 	stats     Stats
-	closeErr  error // set before done is closed
+	backups   sync.RWMutex // read-held by each Backup, held to close
+	closeErr  error        // set before done is closed
 	watchStop func()
 
 	// What follows belongs to the writer goroutine.
@@ -48,9 +49,8 @@ type Writer struct {
 //
 // Errors: ErrInUse when another Writer has it; an *Error from SQLite; an error
 // that names the option that is wrong.
-func Open(ctx context.Context, path string, opt Options) (*Writer, error) {
-	opt, err := opt.withDefaults()
-	if err != nil {
+func Open(ctx context.Context, path string, opt Options) (_ *Writer, err error) {
+	if opt, err = opt.withDefaults(); err != nil {
 		return nil, fmt.Errorf("writer.Open: %w", err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -71,9 +71,16 @@ func Open(ctx context.Context, path string, opt Options) (*Writer, error) {
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
 	}
-	if err := w.openConns(); err != nil {
-		return nil, errors.Join(fmt.Errorf("writer.Open: %w", err), w.closeConns(), release())
+	opened := false
+	defer func() {
+		if !opened { // also when Init panics
+			err = errors.Join(err, w.closeConns(), release())
+		}
+	}()
+	if err := w.openConns(ctx); err != nil {
+		return nil, fmt.Errorf("writer.Open: %w", err)
 	}
+	opened = true
 	w.watch()
 	go w.loop()
 	return w, nil
@@ -111,7 +118,7 @@ func resolve(path string, mustExist bool) (string, error) {
 }
 
 // openConns opens the writer's connection, runs Init and opens the readers.
-func (w *Writer) openConns() error {
+func (w *Writer) openConns(ctx context.Context) error {
 	flags := sqliteh.SQLITE_OPEN_READWRITE
 	if !w.opt.NoCreate {
 		flags |= sqliteh.SQLITE_OPEN_CREATE
@@ -144,7 +151,7 @@ func (w *Writer) openConns() error {
 		}
 	}
 	if w.opt.Init != nil {
-		if err := w.exclusively(w.opt.Init); err != nil {
+		if err := w.exclusively(w.nested(ctx), w.opt.Init); err != nil {
 			return fmt.Errorf("init: %w", err)
 		}
 	}
@@ -227,13 +234,11 @@ func (w *Writer) submit(r *request) error {
 	if err := w.refuse(ctx); err != nil {
 		return err
 	}
-	r.accepted = Now()
 	full, err := w.queue.push(r)
 	if full {
 		if w.opt.FailWhenFull {
 			return ErrQueueFull
 		}
-		r.accepted = Now()
 		err = w.queue.waitPush(ctx, r)
 	}
 	if err != nil {
@@ -283,7 +288,7 @@ func (w *Writer) View(ctx context.Context, fn func(*Rx) error) error {
 
 // Shutdown refuses new work, finishes everything accepted, checkpoints and closes
 // the database. When ctx ends first it returns ctx's error and goes on closing in
-// the background. It waits for views that are running.
+// the background. It waits for views and backups that are running.
 func (w *Writer) Shutdown(ctx context.Context) error {
 	if ctx.Value(nestedKey{w}) != nil {
 		return ErrNested
