@@ -142,6 +142,7 @@ func (s *session) configure() {
 
 // run runs the load between two readings of the balances.
 func (s *session) run(ctx context.Context) (*tps.Result, error) {
+	s.endless = context.WithoutCancel(ctx)
 	s.pool = accounts.NewPool(s.expected(), s.RandomSeed, s.Dist, s.Layout)
 	s.journal = accounts.NewJournal(s.pool.Len())
 	s.ids = s.pool.Accounts()

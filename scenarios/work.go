@@ -16,6 +16,11 @@ type work struct {
 	engine  engine.Engine
 	pool    *accounts.Pool
 	journal *accounts.Journal
+	// endless is the run's context without its end. The engine is called with it:
+	// thousands that wait for one channel to close, which is what ending a shared
+	// context means, slow each other down by a tenth. A run that is cancelled
+	// drains instead, and its application code refuses; see transaction.
+	endless context.Context
 }
 
 // application is what runs between the two updates of a transfer: it thinks,
@@ -49,7 +54,7 @@ func uniform(seed, i uint64) float64 {
 // op is one transaction, with the reads that follow it. Its frame is small for the
 // sake of the many goroutines that wait in it; see burst in package tps.
 func (w *work) op(ctx context.Context, i uint64, tr *tps.Trace) error {
-	err := w.engine.Update(ctx, (*engine.Timing)(&tr.Timing), w.transaction(i))
+	err := w.engine.Update(w.endless, (*engine.Timing)(&tr.Timing), w.transaction(ctx, i))
 	w.record(i, err)
 	if err != nil || w.Reads == 0 {
 		return err
@@ -57,9 +62,13 @@ func (w *work) op(ctx context.Context, i uint64, tr *tps.Trace) error {
 	return w.awaitReads(ctx, i, tr)
 }
 
-// transaction returns the application code of transaction i.
-func (w *work) transaction(i uint64) func(engine.Tx) error {
+// transaction returns the application code of transaction i. After the end of ctx
+// it refuses to begin.
+func (w *work) transaction(ctx context.Context, i uint64) func(engine.Tx) error {
 	return func(tx engine.Tx) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		_, t, amount := w.pool.At(i)
 		return w.Scenario.body(w, tx, i, t, amount)
 	}
@@ -68,9 +77,12 @@ func (w *work) transaction(i uint64) func(engine.Tx) error {
 // awaitReads reads as many accounts as each caller awaits.
 func (w *work) awaitReads(ctx context.Context, i uint64, tr *tps.Trace) error {
 	for k := range w.Reads {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		_, other, _ := w.pool.At(i + uint64(k) + 1)
 		start := w.engine.Now()
-		err := w.engine.View(ctx, func(rx engine.Rx) error {
+		err := w.engine.View(w.endless, func(rx engine.Rx) error {
 			_, err := rx.Balance(other.To)
 			return err
 		})
@@ -89,7 +101,7 @@ func (w *work) batchOp(ctx context.Context, first uint64, errs []error) error {
 		return errors.New("scenarios: this engine cannot run without a queue")
 	}
 	err := batcher.Batch(ctx, errs, func(k int, tx engine.Tx) error {
-		return w.transaction(first + uint64(k))(tx)
+		return w.transaction(ctx, first+uint64(k))(tx)
 	})
 	for k := range errs {
 		w.record(first+uint64(k), errors.Join(err, errs[k]))
