@@ -12,9 +12,10 @@ import (
 
 // Backup writes a consistent, defragmented copy of the database to dst, which must
 // not exist, while the writer goes on. It reads one snapshot on a connection of
-// its own, so the WAL cannot be reset until it is done. The copy is synced and
-// gets its name only when it is whole; it is in rollback-journal mode. Close waits
-// for a Backup that runs.
+// its own, so the WAL cannot be reset until it is done; a database that is not in
+// WAL mode cannot commit meanwhile. The copy is synced and gets its name only when
+// it is whole; it is in rollback-journal mode. Close waits for a Backup that runs.
+// ErrInUse means that another Backup to dst runs.
 func (w *Writer) Backup(ctx context.Context, dst string) (err error) {
 	if err := w.refuse(ctx); err != nil {
 		return err
@@ -29,6 +30,14 @@ func (w *Writer) Backup(ctx context.Context, dst string) (err error) {
 	if err := w.failed(); err != nil {
 		return err
 	}
+	if dst, err = filepath.Abs(dst); err != nil { // also so that SQLite takes none for a URI
+		return fmt.Errorf("writer.Backup: %w", err)
+	}
+	release, err := Lock(dst) // two that write the same partial copy would publish each other's
+	if err != nil {
+		return fmt.Errorf("writer.Backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	if _, err := os.Lstat(dst); err == nil {
 		return fmt.Errorf("writer.Backup: %s exists; remove it or choose another name", dst)
 	}

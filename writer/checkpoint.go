@@ -3,6 +3,7 @@ package writer
 import (
 	"context"
 	"log/slog"
+	"os"
 	"strconv"
 	"time"
 
@@ -25,9 +26,11 @@ const (
 
 // wal follows the size of the write-ahead log. It belongs to the writer goroutine.
 type wal struct {
+	file       string
 	pageSize   int
 	pages      int           // frames in the log after the last commit
 	backfilled int           // of these, known to be in the database
+	salt       [8]byte       // the log's, when all of it came to be in the database
 	appended   uint64        // frames since grown was last called
 	passiveAt  int           // the log's size for the next PASSIVE try
 	restartAt  int64         // not before this time RESTART is tried again
@@ -35,7 +38,8 @@ type wal struct {
 }
 
 // watch registers the commit hook that tells the log's size. It replaces SQLite's
-// automatic checkpoint, which is a hook of the same kind.
+// automatic checkpoint, which is a hook of the same kind. It is called again when
+// somebody may have changed what it relies on.
 func (l *wal) watch(c *conn) error {
 	size, err := c.pragma("page_size")
 	if err != nil {
@@ -44,15 +48,58 @@ func (l *wal) watch(c *conn) error {
 	if l.pageSize, err = strconv.Atoi(size); err != nil {
 		return err
 	}
-	l.pause = restartPause
-	c.db.SetWALHook(func(_ string, pages int) {
-		if pages < l.pages { // the log was started anew
+	l.file = c.path + "-wal"
+	c.db.SetWALHook(func(schema string, pages int) {
+		if schema != "main" { // a database that Exclusive has attached
+			return
+		}
+		if l.restarted(pages) {
 			l.pages, l.backfilled, l.passiveAt = 0, 0, 0
 		}
 		l.appended += uint64(pages - l.pages)
 		l.pages = pages
 	})
 	return nil
+}
+
+// restarted reports whether the commit that left pages frames in the log started
+// it anew. SQLite does so when all of it is in the database and no reader needs it;
+// then a commit may also leave more frames than were there before, which only the
+// salt in the log's header tells from frames that were appended.
+func (l *wal) restarted(pages int) bool {
+	return pages <= l.pages || l.pages > 0 && l.backfilled == l.pages && l.readSalt() != l.salt
+}
+
+// readSalt reads the salt from the log's header. Unlike the database and the -shm
+// file SQLite keeps no lock on the log, so opening it here drops none:
+// https://www.sqlite.org/fileformat2.html#walformat
+func (l *wal) readSalt() (salt [8]byte) {
+	f, err := os.Open(l.file)
+	if err != nil {
+		return l.salt // cannot tell
+	}
+	defer f.Close()
+	if _, err := f.ReadAt(salt[:], 16); err != nil {
+		return l.salt
+	}
+	return salt
+}
+
+// moved notes what a checkpoint answered: frames in the log, of which done are in
+// the database. It returns how many it moved there.
+func (l *wal) moved(frames, done int) int {
+	if frames < 0 { // it failed, or the database is not in WAL mode
+		return 0
+	}
+	n := done - l.backfilled
+	if frames == 0 { // TRUNCATE answers when the log is empty already
+		n = l.pages - l.backfilled
+	}
+	l.pages, l.backfilled = frames, done
+	if frames > 0 && done == frames {
+		l.salt = l.readSalt()
+	}
+	return max(n, 0)
 }
 
 // bytes returns the size of n frames.
@@ -100,12 +147,8 @@ func (w *Writer) checkpoint(mode sqliteh.Checkpoint) error {
 	if err != nil {
 		err = w.conn.wrap(err, "checkpoint "+mode.String())
 	}
-	moved := max(done-l.backfilled, 0)
-	if err == nil && frames == 0 { // TRUNCATE answers when the log is empty already
-		moved = l.pages - l.backfilled
-	}
-	if frames >= 0 { // a database that is not in WAL mode answers -1
-		l.pages, l.backfilled = frames, done
+	moved := l.moved(frames, done)
+	if frames >= 0 {
 		l.passiveAt = frames + w.opt.Checkpoint.Pages
 	}
 	w.statsMu.Lock()

@@ -170,6 +170,9 @@ func (c *conn) prepare(sql string, control bool) (*prepared, error) {
 			return p, nil
 		}
 	}
+	if strings.IndexByte(sql, 0) >= 0 { // SQLite would run what is before it, without its WHERE perhaps
+		return nil, &Error{Code: sqliteh.SQLITE_MISUSE, Msg: "the SQL text holds a NUL byte", SQL: sql}
+	}
 	if c.prepared >= maxCachedStatements {
 		c.evict()
 		head = c.stmts[sql]
@@ -182,7 +185,7 @@ func (c *conn) prepare(sql string, control bool) (*prepared, error) {
 		stmt.Finalize()
 		return nil, ErrMultiple
 	}
-	if stmt.SQL() == "" { // comments, or a NUL byte, where SQLite stops reading
+	if stmt.SQL() == "" { // nothing but comments
 		stmt.Finalize()
 		return nil, &Error{Code: sqliteh.SQLITE_MISUSE, Msg: "no statement in the SQL text", SQL: sql}
 	}
@@ -229,10 +232,10 @@ func (c *conn) evict() {
 // whose statements end together.
 func (c *conn) session() *Rx { return &Rx{conn: c, free: true} }
 
-// endSession resets every statement that was handed out.
-func (c *conn) endSession() {
+// endSession resets every statement that rx was handed.
+func (c *conn) endSession(rx *Rx) {
 	for _, p := range c.inUse {
-		p.reset()
+		rx.reset(p)
 		p.handed = false
 		p.lease++
 	}
@@ -273,6 +276,9 @@ const (
 func classify(sql string) kind {
 	switch word, rest := keyword(sql); word {
 	case "SELECT", "VALUES":
+		if strings.Contains(strings.ToLower(sql), "pragma_") {
+			return kindWrite // pragma_optimize, as a table, runs ANALYZE
+		}
 		return kindRead
 	case "EXPLAIN":
 		if next, more := keyword(rest); next == "QUERY" {

@@ -229,6 +229,31 @@ func TestContract03GoexitManyTimes(t *testing.T) {
 	}
 }
 
+// badError panics when it is compared.
+type badError struct{ error }
+
+func (badError) Is(error) bool { panic("compared") }
+
+// The methods of fn's own error are code of the caller's too, wherever the writer
+// needs them.
+func TestContract03PanicInTheErrorItself(t *testing.T) {
+	for _, mode := range []writer.Savepoints{writer.SavepointEach, writer.SavepointNone, writer.SavepointOnFailure} {
+		w := openTest(t, writer.Options{Savepoints: mode})
+		err := w.Do(t.Context(), func(tx *writer.Tx) error {
+			if err := insert(1)(tx); err != nil {
+				return err
+			}
+			_, err := tx.Exec("INSERT OR ROLLBACK INTO entry(id) VALUES (1)")
+			return badError{err}
+		})
+		be, ok := err.(*writer.BatchError)
+		if !ok || be.Op != "abort" || !be.Culprit {
+			t.Errorf("got %v, want a BatchError of abort", err)
+		}
+		do(t, w, insert(2))
+	}
+}
+
 // A test helper that ends the goroutine inside a callback must not make the
 // writer answer a batch twice.
 func TestContract03GoexitInOnBatch(t *testing.T) {

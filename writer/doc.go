@@ -53,8 +53,9 @@
 //     "commit", and what SQLite left open is rolled back. After an I/O error or a
 //     full disk the outcome is in doubt (InDoubt is set): the commit record may be
 //     in the file although it could not be synced. SQLITE_IOERR, SQLITE_CORRUPT
-//     and SQLITE_NOTADB at COMMIT or at a checkpoint stop the writer for good
-//     ([ErrFailed]): an fsync that succeeds after one that failed proves nothing.
+//     and SQLITE_NOTADB at COMMIT, an [Writer.Exclusive] function's included, or at
+//     a checkpoint stop the writer for good ([ErrFailed]): an fsync that succeeds
+//     after one that failed proves nothing.
 //     Open the database again to learn what it holds.
 //  8. The queue is bounded ([Options.QueueLen]). When it is full, Do blocks until
 //     there is room, ctx ends or the writer closes; with [Options.FailWhenFull] it

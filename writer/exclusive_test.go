@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
 
 	"github.com/tpssim/tpssim/writer"
+	"github.com/tpssim/tpssim/writer/writertest"
 )
 
 func TestExclusive(t *testing.T) {
@@ -259,25 +261,90 @@ func TestBackupRefusals(t *testing.T) {
 }
 
 func TestBackupCancelledLeavesNothing(t *testing.T) {
-	w := openTest(t, writer.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	faults := &writertest.Faults{Before: func(e writertest.Event) {
+		if e.SQL == "VACUUM INTO ?" {
+			cancel()
+		}
+	}}
+	w := openTest(t, writer.Options{Open: faults.Open})
 	do(t, w, func(tx *writer.Tx) error {
 		return second(tx.Exec("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO entry SELECT i, randomblob(500) FROM n"))
 	})
 	dir := t.TempDir()
-	for i := range 5 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
-		err := w.Backup(ctx, filepath.Join(dir, "copy.db"))
-		cancel()
-		switch {
-		case err == nil: // it was quicker than its context
-			if err := os.Remove(filepath.Join(dir, "copy.db")); err != nil {
-				t.Fatal(err)
+	if err := w.Backup(ctx, filepath.Join(dir, "copy.db")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled", err)
+	}
+	if got := names(t, dir); len(got) != 0 {
+		t.Errorf("the folder holds %q", got)
+	}
+}
+
+// A statement that yields rows commits when it is reset, and that can fail.
+func TestExclusiveCommitAfterRows(t *testing.T) {
+	w := openTest(t, writer.Options{Pragmas: map[string]string{"foreign_keys": "on"}})
+	exclusive(t, w, "CREATE TABLE card (id INTEGER PRIMARY KEY, owner REFERENCES account(id) DEFERRABLE INITIALLY DEFERRED)")
+	const sql = "INSERT INTO card VALUES (1, 999) RETURNING id"
+	for name, fn := range map[string]func(*writer.Conn) error{
+		"Exec":     func(c *writer.Conn) error { return second(c.Exec(sql)) },
+		"QueryRow": func(c *writer.Conn) error { return c.QueryRow(sql).Scan(new(int)) },
+		"Query": func(c *writer.Conn) error {
+			for _, err := range c.Query(sql) {
+				return err
 			}
-		case !errors.Is(err, context.DeadlineExceeded):
-			t.Errorf("got %v, want DeadlineExceeded", err)
+			return nil
+		},
+		"Step": func(c *writer.Conn) error { return second(c.Stmt(sql).Step()) },
+		"Reset": func(c *writer.Conn) error {
+			s := c.Stmt(sql)
+			defer s.Reset()
+			return second(s.Step())
+		},
+	} {
+		err := w.Exclusive(t.Context(), fn)
+		if writer.Primary(err) != sqliteh.SQLITE_CONSTRAINT || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want SQLITE_CONSTRAINT once: nothing was committed", name, err)
 		}
-		if got := names(t, dir); len(got) != 0 {
-			t.Errorf("the folder holds %q", got)
+	}
+	if n := number(t, w, "SELECT count(*) FROM card"); n != 0 {
+		t.Errorf("%d rows refer to nothing", n)
+	}
+}
+
+// Some pragmas do a piece of their work for each row.
+func TestExclusiveExecRunsToTheEnd(t *testing.T) {
+	w := openTest(t, writer.Options{Pragmas: map[string]string{"auto_vacuum": "incremental"}})
+	do(t, w, func(tx *writer.Tx) error { return second(tx.Exec("INSERT INTO entry VALUES (1, zeroblob(100000))")) })
+	do(t, w, func(tx *writer.Tx) error { return second(tx.Exec("DELETE FROM entry")) })
+	exclusive(t, w, "PRAGMA incremental_vacuum")
+	if n := number(t, w, "SELECT freelist_count FROM pragma_freelist_count"); n != 0 {
+		t.Errorf("%d pages are still free", n)
+	}
+}
+
+// Two Backups to one name must not publish each other's partial copy.
+func TestBackupTwiceAtOnce(t *testing.T) {
+	dst := filepath.Join(t.TempDir(), "copy.db")
+	copying, goOn := make(chan struct{}), make(chan struct{})
+	var copies atomic.Int32
+	faults := &writertest.Faults{Before: func(e writertest.Event) {
+		if e.SQL == "VACUUM INTO ?" && copies.Add(1) == 1 {
+			close(copying)
+			<-goOn
 		}
+	}}
+	w := openTest(t, writer.Options{Open: faults.Open})
+	first := make(chan error, 1)
+	go func() { first <- w.Backup(context.Background(), dst) }()
+	<-copying
+	if err := w.Backup(t.Context(), dst); !errors.Is(err, writer.ErrInUse) {
+		t.Errorf("the second: %v, want ErrInUse", err)
+	}
+	close(goOn)
+	if err := <-first; err != nil {
+		t.Errorf("the first: %v", err)
+	}
+	if got := names(t, filepath.Dir(dst)); !slices.Equal(got, []string{"copy.db"}) {
+		t.Errorf("the folder holds %q", got)
 	}
 }

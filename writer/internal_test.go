@@ -70,6 +70,7 @@ func TestClassify(t *testing.T) {
 		"sElEcT(1)":                             kindRead,
 		"select*from t":                         kindRead,
 		"VALUES(1)":                             kindRead,
+		"SELECT * FROM Pragma_optimize(-1)":     kindWrite,
 		"EXPLAIN SELECT 1":                      kindRead,
 		"explain query plan delete from t":      kindRead,
 		"EXPLAIN /* x */ PRAGMA cache_size = 1": kindControl,
@@ -133,4 +134,29 @@ func FuzzClassify(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A View that saw no failure yet, but comes for a reader when they are gone, must
+// not wait for one: nobody may ever call Close.
+func TestContract07ViewAfterTheReadersEnded(t *testing.T) {
+	opt, err := Options{Readers: 2}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := t.TempDir() + "/test.db"
+	w, err := Open(t.Context(), path, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	rs, err := openReaders(opt, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rs.close()
+	rs.drain(ErrFailed)
+	never := func(*Rx) error { t.Error("a View ran"); return nil }
+	if err := rs.view(t.Context(), make(chan struct{}), never); err != ErrFailed {
+		t.Errorf("got %v, want ErrFailed", err)
+	}
 }

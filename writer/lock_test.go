@@ -313,3 +313,42 @@ func TestContract10OneWriterAtATime(t *testing.T) {
 		t.Error("nobody got the lock")
 	}
 }
+
+// TestContract10LinkToNothing: SQLite would make the file that the link names, and
+// its lock file would stand elsewhere from then on.
+func TestContract10LinkToNothing(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "real.db"), link); err != nil {
+		t.Fatal(err)
+	}
+	w, err := writer.Open(t.Context(), link, writer.Options{})
+	if err == nil {
+		w.Close()
+		t.Error("opened through a link to nothing")
+	}
+}
+
+// TestContract10ReleaseRemovesItsOwn: to release a lock twice, or after somebody
+// removed its file, must not take the next holder's away.
+func TestContract10ReleaseRemovesItsOwn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	for name, lose := range map[string]func(release func() error) error{
+		"Twice":   func(release func() error) error { return release() },
+		"Removed": func(func() error) error { return os.Remove(path + "-lock") },
+	} {
+		first, err := writer.Lock(path)
+		if err := errors.Join(err, lose(first)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		second, err := writer.Lock(path)
+		if err := errors.Join(err, first()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := writer.Lock(path); !errors.Is(err, writer.ErrInUse) {
+			t.Errorf("%s: a third: %v, want ErrInUse while the second holds it", name, err)
+		}
+		if err := second(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 )
 
 // Lock takes the lock that a Writer holds on the database at path, for programs
 // that must keep writers away: a check, a restore, a rename. The lock is a file
 // beside the database, path + "-lock", held with flock, so that it works between
-// processes and within one and ends with its process. ErrInUse means that a
-// Writer, or another Lock, has it.
+// processes and within one and ends with its process. path must be the database's
+// own name, not a link to it. ErrInUse means that a Writer, or another Lock, has
+// it. release may be called more than once.
 func Lock(path string) (release func() error, err error) {
 	name := path + "-lock"
 	for {
@@ -29,7 +31,12 @@ func Lock(path string) (release func() error, err error) {
 			return nil, fmt.Errorf("cannot lock %s: %w", name, err)
 		}
 		if sameFile(f, name) {
-			return func() error { return errors.Join(os.Remove(name), f.Close()) }, nil
+			return sync.OnceValue(func() error {
+				if !sameFile(f, name) { // somebody removed it; what is there now is another holder's
+					return f.Close()
+				}
+				return errors.Join(os.Remove(name), f.Close())
+			}), nil
 		}
 		f.Close() // its holder removed it between our open and our lock: try the new one
 	}

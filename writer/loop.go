@@ -52,7 +52,11 @@ func (w *Writer) loop() {
 // finish closes everything after the last batch.
 func (w *Writer) finish() {
 	w.watchStop()
-	w.readers.drain()
+	why := w.failed()
+	if why == nil {
+		why = ErrClosed
+	}
+	w.readers.drain(why)
 	w.backups.Lock()
 	defer w.backups.Unlock()
 	if w.failed() == nil {
@@ -172,6 +176,7 @@ func (w *Writer) call(r *request) (err error) {
 		tx := w.newTx(r)
 		w.hold(&tx.holder)
 		err = r.fn(tx)
+		tx.told = tx.cause != nil && errors.Is(err, tx.cause) // runs err's own code: here a panic is caught
 		w.hold(nil)
 	}
 	finished = true
@@ -214,14 +219,14 @@ func (w *Writer) end(r *request, err error) {
 	b.pos++
 	switch {
 	case tx.cause != nil:
-		w.abort(r, tx.cause)
+		w.abort(r, tx.cause, tx.told)
 		return
 	case err != nil && !b.savepoints:
 		w.endUnprotected(r, err)
 		return
 	case tx.savepoint:
 		if err := w.endSavepoint(err == nil); err != nil {
-			w.abort(r, err)
+			w.abort(r, err, false)
 			return
 		}
 	}
@@ -243,17 +248,17 @@ func (w *Writer) endSavepoint(keep bool) error {
 func (w *Writer) endUnprotected(r *request, cause error) {
 	b := &w.batch
 	if w.opt.Savepoints == SavepointNone && len(b.ran) > 1 {
-		w.abort(r, cause)
+		w.abort(r, cause, true)
 		return
 	}
 	if err := w.rollback(); err != nil {
-		w.abort(r, err)
+		w.abort(r, err, false)
 		return
 	}
 	if w.opt.Savepoints == SavepointNone { // alone in its batch: it failed nobody else
 		r.finish(cause)
 		w.retire()
-		w.account(Batch{Size: 1, Busy: b.since()}, 1)
+		w.account(Batch{Size: 1, Busy: b.since(), undone: true}, 1)
 		return
 	}
 	w.careful = carefulBatches
@@ -263,8 +268,9 @@ func (w *Writer) endUnprotected(r *request, cause error) {
 }
 
 // abort rolls the batch back and tells everyone whose function had run. Those who
-// had not started stay for the next transaction.
-func (w *Writer) abort(culprit *request, cause error) {
+// had not started stay for the next transaction. told means that the culprit's own
+// error tells of the cause already.
+func (w *Writer) abort(culprit *request, cause error, told bool) {
 	b := &w.batch
 	if err := w.rollback(); err != nil {
 		cause = errors.Join(cause, err)
@@ -277,7 +283,7 @@ func (w *Writer) abort(culprit *request, cause error) {
 		default:
 			own := &BatchError{Op: "abort", Err: cause, Culprit: true}
 			switch {
-			case errors.Is(r.err, cause): // it tells of the cause and more
+			case told:
 				own.Err = r.err
 			case r.err != nil:
 				own.Err = errors.Join(cause, r.err)
@@ -356,14 +362,33 @@ func (w *Writer) commit() {
 func (w *Writer) exclusively(ctx context.Context, fn func(*Conn) error) (err error) {
 	w.hold(&holder{fn: fn, since: Now()})
 	rx := w.conn.session()
+	rx.owner = w
 	defer func() { // also when fn panics
 		rx.end()
 		w.hold(nil)
+		if rx.late != nil && !errors.Is(err, rx.late) {
+			err = errors.Join(err, rx.late)
+		}
 		if open, rerr := w.conn.endOpen(); open {
 			err = errors.Join(err, ErrOpenTx, rerr)
 		}
+		if rx.control {
+			if rerr := w.reclaim(); rerr != nil {
+				err = errors.Join(err, rerr)
+			}
+		}
 	}()
 	return fn(&Conn{rx, ctx})
+}
+
+// reclaim sets back what a PRAGMA may have changed and is the writer's own.
+func (w *Writer) reclaim() error {
+	w.conn.busyTimeout(w.opt.BusyTimeout)
+	return errors.Join(
+		w.conn.exec("PRAGMA query_only=off"),
+		w.conn.exec("PRAGMA locking_mode=normal"),
+		w.conn.exec("PRAGMA writable_schema=off"),
+		w.wal.watch(w.conn)) // also ends an automatic checkpoint
 }
 
 // account adds a finished batch, of which undone transactions came to nothing, to
@@ -383,9 +408,10 @@ func (w *Writer) account(done Batch, undone int) {
 	s.Statements += statements
 	s.BusyTime += done.Busy
 	s.CommitTime += done.Commit
-	if done.Err != nil {
+	switch {
+	case done.Err != nil:
 		s.FailedBatches++
-	} else {
+	case !done.undone:
 		s.Commits++
 	}
 	s.BatchSizes.add(done.Size)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,8 +19,8 @@ type Savepoints int
 
 const (
 	// SavepointEach gives each function a savepoint, opened before its first
-	// statement that may write (anything but SELECT, VALUES and EXPLAIN). A failure
-	// undoes that function alone.
+	// statement that may write (anything but SELECT and VALUES without a pragma in
+	// it, and EXPLAIN). A failure undoes that function alone.
 	SavepointEach Savepoints = iota
 	// SavepointNone uses no savepoints: one failure rolls the batch back, and
 	// everyone whose function had run gets a *BatchError. It shows what savepoints
@@ -57,6 +58,8 @@ type Batch struct {
 	Commit  time.Duration // COMMIT alone
 	Err     error         // the *BatchError, if the batch failed
 	Pending int           // requests that wait in the queue now
+
+	undone bool // it was rolled back, for the one function in it that failed
 }
 
 // Options configures a [Writer]. The zero value is safe, durable and fast.
@@ -126,6 +129,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("TxTimeout is %v, must be 0 or more", o.TxTimeout)
 	case o.Checkpoint.Pages < 0:
 		return o, fmt.Errorf("Checkpoint.Pages is %d, must be 0 or more", o.Checkpoint.Pages)
+	case o.Checkpoint.Mode < sqliteh.SQLITE_CHECKPOINT_PASSIVE || o.Checkpoint.Mode > sqliteh.SQLITE_CHECKPOINT_TRUNCATE:
+		return o, fmt.Errorf("Checkpoint.Mode is %d, which is none of the modes", o.Checkpoint.Mode)
 	case o.Savepoints < SavepointEach || o.Savepoints > SavepointOnFailure:
 		return o, fmt.Errorf("Savepoints is %d, which is none of the modes", o.Savepoints)
 	}
@@ -135,7 +140,8 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.BusyTimeout, defaultBusyTimeout)
 	setDefault(&o.Checkpoint.Pages, defaultCheckpointPages)
 	setDefault(&o.Readers, runtime.GOMAXPROCS(0))
-	o.BusyTimeout = max(o.BusyTimeout, 0)
+	o.BusyTimeout = min(max(o.BusyTimeout, 0), math.MaxInt32*time.Millisecond) // SQLite counts it in a C int
+	o.Checkpoint.Pages = min(o.Checkpoint.Pages, math.MaxInt32)
 	o.Readers = max(o.Readers, 0)
 	if o.Open == nil {
 		o.Open = cgosqlite.Open

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		{writer.Options{BatchWindow: -time.Second}, "BatchWindow is -1s"},
 		{writer.Options{TxTimeout: -time.Second}, "TxTimeout is -1s"},
 		{writer.Options{Checkpoint: writer.Checkpoint{Pages: -1}}, "Checkpoint.Pages is -1"},
+		{writer.Options{Checkpoint: writer.Checkpoint{Mode: 4}}, "Checkpoint.Mode is 4"},
 		{writer.Options{Savepoints: 3}, "Savepoints is 3"},
 		{writer.Options{Savepoints: -1}, "Savepoints is -1"},
 		{pragma("busy_timeout", "1"), "belongs to the writer"},
@@ -135,6 +137,22 @@ func TestOpenPaths(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 0 {
 		t.Errorf("refused Opens left %v behind (%v)", left, err)
+	}
+}
+
+// SQLite counts the timeout in milliseconds in a C int, and a month does not fit.
+func TestBusyTimeoutOfAMonth(t *testing.T) {
+	for _, timeout := range []time.Duration{30 * 24 * time.Hour, math.MaxInt64} {
+		w := openTest(t, writer.Options{BusyTimeout: timeout})
+		if err := w.Exclusive(t.Context(), func(c *writer.Conn) error {
+			var got int
+			if err := c.QueryRow("PRAGMA busy_timeout").Scan(&got); err != nil || got != math.MaxInt32 {
+				t.Errorf("%v became %d ms (%v), want %d", timeout, got, err, math.MaxInt32)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -12,9 +12,10 @@ import (
 
 // readers is the pool of read-only connections.
 type readers struct {
-	free chan *conn
-	all  []*conn
-	open func() (*conn, error)
+	free  chan *conn
+	all   []*conn
+	open  func() (*conn, error)
+	ended error // why there are none any more; before free is closed
 }
 
 // openReaders opens opt.Readers connections.
@@ -61,6 +62,9 @@ func (rs *readers) view(ctx context.Context, closing <-chan struct{}, fn func(*R
 	var c *conn
 	select {
 	case c = <-rs.free:
+		if c == nil {
+			return rs.ended
+		}
 	case <-closing:
 		return ErrClosed
 	case <-ctx.Done():
@@ -114,11 +118,14 @@ func (c *conn) interruptAfter(ctx context.Context) (stop func()) {
 	}
 }
 
-// drain takes every connection out of use, waiting for the views that run.
-func (rs *readers) drain() {
+// drain takes every connection out of use, waiting for the views that run. Who
+// waits for one then gets why.
+func (rs *readers) drain(why error) {
 	for range rs.all {
 		<-rs.free
 	}
+	rs.ended = why
+	close(rs.free)
 }
 
 // holdWAL makes sure that a reader has the WAL open.

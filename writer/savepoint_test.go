@@ -301,3 +301,26 @@ func TestContract13SQLitesRollbackIsNotRunAgain(t *testing.T) {
 		t.Errorf("the table holds %v, want 2", got)
 	}
 }
+
+// A pragma that is read as a table may write: what it did is undone as well.
+func TestContract13PragmaAsTable(t *testing.T) {
+	w := openTest(t, writer.Options{})
+	do(t, w, func(tx *writer.Tx) error {
+		return errors.Join(second(tx.Exec("CREATE INDEX note ON entry(note)")), insert(1)(tx))
+	})
+	do(t, w, func(tx *writer.Tx) error {
+		for _, err := range tx.Query("SELECT * FROM pragma_optimize(0x10002)") { // analyze every table
+			if err != nil {
+				return err
+			}
+		}
+		var n int
+		if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'").Scan(&n); err != nil || n != 1 {
+			t.Errorf("%d tables of statistics (%v): the pragma did nothing, and shows nothing", n, err)
+		}
+		return errOwn
+	}, errOwn)
+	if n := number(t, w, "SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'"); n != 0 {
+		t.Error("what a failed function wrote is there")
+	}
+}

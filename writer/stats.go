@@ -16,7 +16,7 @@ type Stats struct {
 	Statements    uint64        // statements executed by functions
 	BusyTime      time.Duration // from BEGIN to the end of COMMIT, all batches
 	CommitTime    time.Duration // COMMIT alone
-	WALBytes      uint64        // written to the WAL
+	WALBytes      uint64        // written to the WAL; with the first commit, also what an earlier writer left in it
 
 	Checkpoints     uint64        // checkpoints tried
 	CheckpointTime  time.Duration // the writer was held by them

@@ -125,6 +125,20 @@ func TestContract19WhatIsCounted(t *testing.T) {
 	}
 }
 
+// Without savepoints a function that fails alone is undone by rolling its batch
+// back: that is neither a commit nor a failed batch.
+func TestContract19RolledBackIsNotCommitted(t *testing.T) {
+	w := openTest(t, writer.Options{Savepoints: writer.SavepointNone})
+	do(t, w, func(tx *writer.Tx) error { return insert(1)(tx) })
+	do(t, w, func(*writer.Tx) error { return errOwn }, errOwn)
+	if err := w.Exclusive(t.Context(), func(*writer.Conn) error { return nil }); err != nil { // a batch is counted after its callers were woken
+		t.Fatal(err)
+	}
+	if s := w.Stats(); s.Batches != 2 || s.Commits != 1 || s.FailedBatches != 0 || s.RolledBack != 1 {
+		t.Errorf("got %+v, want two batches, one committed", s)
+	}
+}
+
 func TestContract19SubIsTheDifference(t *testing.T) {
 	grown := func(by uint64) (s writer.Stats) {
 		v := reflect.ValueOf(&s).Elem()

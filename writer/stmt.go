@@ -20,13 +20,15 @@ type prepared struct {
 	err    error     // first failed bind since the statement was idle
 }
 
-// reset makes the statement idle.
-func (p *prepared) reset() {
+// reset makes the statement idle. Its error is that of the last step, if that
+// failed, or that of the commit that ends a statement outside of a transaction.
+func (p *prepared) reset() (err error) {
 	if p.busy {
-		p.stmt.ResetAndClear() // returns the error of the last step, which was reported then
+		_, err = p.stmt.ResetAndClear()
 		p.busy, p.begun = false, false
 	}
 	p.err = nil
+	return err
 }
 
 // Stmt is a prepared statement on loan from a transaction: bind, then Exec or
@@ -137,19 +139,35 @@ func (s Stmt) ready() error {
 	return nil
 }
 
-// Exec runs the statement to its first row or its end, makes it idle, clears its
-// bindings and returns the number of rows that an INSERT, UPDATE or DELETE
-// changed; after another statement the number means nothing.
+// Exec runs the statement to its first row or its end (of a Conn, always to its
+// end), makes it idle, clears its bindings and returns the number of rows that an
+// INSERT, UPDATE or DELETE changed; after another statement the number means
+// nothing.
 func (s Stmt) Exec() (changed int64, err error) {
+	if s.err == nil && s.rx.free {
+		return s.execWhole()
+	}
 	if err := s.ready(); err != nil {
 		return 0, err
 	}
 	_, _, changed, _, err = s.p.stmt.StepResult()
 	s.p.busy, s.p.begun = false, false
 	if err != nil {
-		return 0, s.rx.failed(s.rx.conn.wrap(err, s.p.sql))
+		return 0, s.rx.stepFailed(s.p, err)
 	}
 	return changed, nil
+}
+
+// execWhole is Exec outside of a transaction. A statement that yields rows commits
+// after the last one, and the driver's StepResult would drop that commit's error;
+// some pragmas do a piece of their work for each row.
+func (s Stmt) execWhole() (changed int64, err error) {
+	for row := true; row; {
+		if row, err = s.Step(); err != nil {
+			return 0, err
+		}
+	}
+	return int64(s.rx.conn.db.Changes()), nil
 }
 
 // Step moves to the next row and reports whether there is one. At the end, or
@@ -160,19 +178,24 @@ func (s Stmt) Step() (row bool, err error) {
 	}
 	row, err = s.p.stmt.Step(nil)
 	if err != nil {
-		err = s.rx.failed(s.rx.conn.wrap(err, s.p.sql))
+		err = s.rx.stepFailed(s.p, err)
 	}
 	if !row {
-		s.p.reset()
+		s.p.reset() // would only repeat err
 	}
 	return row, err
 }
 
-// Reset makes the statement idle and clears its bindings.
-func (s Stmt) Reset() {
+// Reset makes the statement idle and clears its bindings. In Exclusive that may
+// commit it; if this fails, Exclusive returns the error.
+func (s Stmt) Reset() { s.finish() }
+
+// finish is Reset with its error.
+func (s Stmt) finish() error {
 	if s.err == nil && s.p.lease == s.lease {
-		s.p.reset()
+		return s.rx.reset(s.p)
 	}
+	return nil
 }
 
 // column reports whether the handle stands on a row that may be read.
@@ -231,6 +254,29 @@ func (s Stmt) Name(i int) string {
 		return ""
 	}
 	return s.p.stmt.ColumnName(i)
+}
+
+// reset makes p idle and keeps the error of a commit that failed by it. Inside a
+// transaction nothing is committed by a reset.
+func (rx *Rx) reset(p *prepared) error {
+	err := p.reset()
+	if err == nil || !rx.free {
+		return nil
+	}
+	err = rx.stepFailed(p, err)
+	if rx.late == nil {
+		rx.late = err
+	}
+	return err
+}
+
+// stepFailed is failed for the error of a step.
+func (rx *Rx) stepFailed(p *prepared, err error) error {
+	err = rx.conn.wrap(err, p.sql)
+	if rx.owner != nil && p.kind != kindRead && isStorageFailure(err) {
+		rx.owner.fail(err)
+	}
+	return rx.failed(err)
 }
 
 // failed turns a statement's error into what the caller sees, and poisons the

@@ -20,8 +20,12 @@ import (
 // another error than the wanted one.
 func do(t testing.TB, w *writer.Writer, fn func(*writer.Tx) error, want ...error) {
 	t.Helper()
-	if err := w.Do(context.Background(), fn); err != nil && (len(want) == 0 || err != want[0]) {
-		t.Error(err)
+	var wanted error
+	if len(want) > 0 {
+		wanted = want[0]
+	}
+	if err := w.Do(context.Background(), fn); err != wanted {
+		t.Errorf("got %v, want %v", err, wanted)
 	}
 }
 
@@ -278,6 +282,31 @@ func TestArgumentsAndScanRoundTrip(t *testing.T) {
 	})
 }
 
+func TestTimesSortAsText(t *testing.T) {
+	w := openTest(t, writer.Options{})
+	start := time.Date(2025, 12, 2, 3, 4, 5, 0, time.UTC)
+	times := []time.Time{start, start.Add(1), start.Add(time.Millisecond), start.Add(time.Second / 2), start.Add(time.Second)}
+	do(t, w, func(tx *writer.Tx) error {
+		for _, v := range slices.Backward(times) {
+			if _, err := tx.Exec("INSERT INTO entry(note) VALUES (?)", v); err != nil {
+				return err
+			}
+		}
+		i := 0
+		for row, err := range tx.Query("SELECT note FROM entry ORDER BY note") {
+			var got time.Time
+			if err := errors.Join(err, row.Scan(&got)); err != nil {
+				return err
+			}
+			if !got.Equal(times[i]) {
+				t.Errorf("time %d is %v, want %v", i, got, times[i])
+			}
+			i++
+		}
+		return nil
+	})
+}
+
 func roundTrip[T comparable](t *testing.T, tx *writer.Tx, arg any, want T) {
 	t.Helper()
 	var got T
@@ -313,8 +342,10 @@ func TestWrongArguments(t *testing.T) {
 			{"ScanTime", tx.QueryRow("SELECT 'noon'").Scan(new(time.Time)), "column 0"},
 			{"NoStatement", second(tx.Exec(" -- nothing\n;")), "no statement"},
 			{"Empty", second(tx.Exec("")), "no statement"},
-			{"NUL", second(tx.Exec("\x00SELECT 1")), "no statement"},
-			{"CommentNUL", second(tx.Exec("--\x00\nSELECT 1")), "no statement"},
+			{"NUL", second(tx.Exec("\x00SELECT 1")), "NUL byte"},
+			{"CommentNUL", second(tx.Exec("--\x00\nSELECT 1")), "NUL byte"},
+			// SQLite would read as far as the NUL and delete every row.
+			{"NULBeforeWhere", second(tx.Exec("DELETE FROM entry\x00 WHERE id = 2")), "NUL byte"},
 			{"Syntax", second(tx.Exec("SELEC 1")), "syntax error"},
 			{"NoTable", second(tx.Exec("SELECT * FROM nowhere")), "no such table: nowhere"},
 		} {

@@ -14,15 +14,18 @@ import (
 // Rx reads. It is valid until the function that it was passed to returns, and is
 // for the goroutine of that function only.
 type Rx struct {
-	conn *conn
-	err  error // why nothing more may run; nil while the function runs
-	tx   *Tx   // the write transaction around it, nil on a reader
-	free bool  // Exclusive: transaction control is the caller's business
+	conn    *conn
+	err     error   // why nothing more may run; nil while the function runs
+	tx      *Tx     // the write transaction around it, nil on a reader
+	free    bool    // no transaction around it: that is the caller's business
+	owner   *Writer // of an Exclusive: what a storage failure stops
+	late    error   // a commit that failed when its statement was reset
+	control bool    // a statement of kindControl was handed out
 }
 
 // end resets the session's statements and ends every handle.
 func (rx *Rx) end() {
-	rx.conn.endSession()
+	rx.conn.endSession(rx)
 	rx.err = ErrTxDone
 }
 
@@ -36,6 +39,7 @@ func (rx *Rx) Stmt(sql string) Stmt {
 	if err != nil {
 		return Stmt{err: rx.failed(err)} // preparing may read the schema, and fail as a statement does
 	}
+	rx.control = rx.control || p.kind == kindControl
 	p.lease++
 	if !p.handed {
 		p.handed = true
@@ -52,6 +56,10 @@ func (rx *Rx) beforeStep(p *prepared) error {
 	}
 	return rx.tx.beforeStep(p)
 }
+
+// timeText is RFC 3339 with all nine digits of the fraction: of equal length, texts
+// sort as their times do.
+const timeText = "2006-01-02T15:04:05.000000000Z07:00"
 
 // bind binds args in order.
 func (s Stmt) bind(args []any) Stmt {
@@ -76,7 +84,7 @@ func (s Stmt) bind(args []any) Stmt {
 			}
 			s = s.BindInt64(i+1, n)
 		case time.Time:
-			s = s.BindText(i+1, v.UTC().Format(time.RFC3339Nano))
+			s = s.BindText(i+1, v.UTC().Format(timeText))
 		default:
 			s.Reset()
 			return Stmt{err: fmt.Errorf("writer: argument %d is a %T; use int64, float64, string, []byte, bool, time.Time or nil", i+1, arg)}
@@ -93,7 +101,8 @@ func (s Stmt) bind(args []any) Stmt {
 // Query runs sql and yields its rows. A row is valid until the next one; when the
 // loop ends, however it ends, the statement is reset. An error is yielded last,
 // with a row that must not be used. Arguments are int64, int, float64, string,
-// []byte, bool (as 0 or 1), time.Time (as RFC 3339 text in UTC) or nil.
+// []byte, bool (as 0 or 1), time.Time (as RFC 3339 text in UTC with nanoseconds,
+// which sorts by time in the years 0 to 9999) or nil.
 func (rx *Rx) Query(sql string, args ...any) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		s := rx.Stmt(sql).bind(args)
@@ -140,7 +149,7 @@ func (r Row) Stmt() Stmt { return r.s }
 // Scan copies the row's columns, in order, to dest: *int64, *int, *float64,
 // *string, *[]byte, *bool, *time.Time or *any. NULL becomes the zero value. Fewer
 // destinations than columns are allowed.
-func (r Row) Scan(dest ...any) error {
+func (r Row) Scan(dest ...any) (err error) {
 	switch err := r.s.live(); {
 	case err != nil:
 		return err
@@ -148,7 +157,11 @@ func (r Row) Scan(dest ...any) error {
 		return errRowGone
 	}
 	if r.single {
-		defer r.s.Reset()
+		defer func() {
+			if late := r.s.finish(); err == nil {
+				err = late
+			}
+		}()
 	}
 	if n := r.s.Columns(); len(dest) > n {
 		return fmt.Errorf("writer: %d destinations for %d columns", len(dest), n)
@@ -227,6 +240,7 @@ type Tx struct {
 	holder    holder
 	savepoint bool        // one is open
 	cause     error       // why SQLite rolled the whole transaction back
+	told      bool        // fn's own error tells of cause
 	timedOut  atomic.Bool // set by the watchdog
 }
 
@@ -236,7 +250,9 @@ func (tx *Tx) Exec(sql string, args ...any) (changed int64, err error) {
 	return tx.Stmt(sql).bind(args).Exec()
 }
 
-// LastInsertID returns the rowid of the connection's most recent INSERT.
+// LastInsertID returns the rowid of the connection's most recent INSERT. Call it
+// right after an INSERT that succeeded: when this function has inserted nothing,
+// the row is a batch-mate's.
 func (tx *Tx) LastInsertID() int64 {
 	if tx.err != nil {
 		return 0
@@ -295,8 +311,8 @@ type Conn struct {
 // this writer for more work with it returns ErrNested.
 func (c *Conn) Context() context.Context { return c.ctx }
 
-// Exec runs any one statement, transaction control and PRAGMA included, and
-// returns the number of rows changed. Arguments are as for [Rx.Query].
+// Exec runs any one statement to its end, transaction control and PRAGMA included,
+// and returns the number of rows changed. Arguments are as for [Rx.Query].
 func (c *Conn) Exec(sql string, args ...any) (changed int64, err error) {
 	return c.Stmt(sql).bind(args).Exec()
 }

@@ -45,7 +45,8 @@ type Writer struct {
 }
 
 // Open opens the database at path, creating it unless opt.NoCreate is set, and
-// starts the writer. ctx bounds only the opening.
+// starts the writer. A ctx that has ended already is seen first; later it only
+// reaches Init.
 //
 // Errors: ErrInUse when another Writer has it; an *Error from SQLite; an error
 // that names the option that is wrong.
@@ -70,6 +71,7 @@ func Open(ctx context.Context, path string, opt Options) (_ *Writer, err error) 
 		release: release,
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
+		wal:     wal{pause: restartPause},
 	}
 	opened := false
 	defer func() {
@@ -104,6 +106,9 @@ func resolve(path string, mustExist bool) (string, error) {
 		return "", err
 	case mustExist:
 		return "", fmt.Errorf("there is no database %s: %w", path, fs.ErrNotExist)
+	}
+	if _, err := os.Lstat(path); err == nil { // SQLite would make the target, whose name has another lock file
+		return "", fmt.Errorf("%s is a link to a file that is not there; name the database itself, or remove the link", path)
 	}
 	for _, log := range []string{path + "-wal", path + "-journal"} {
 		if _, err := os.Stat(log); err == nil {
@@ -153,6 +158,9 @@ func (w *Writer) openConns(ctx context.Context) error {
 	if w.opt.Init != nil {
 		if err := w.exclusively(w.nested(ctx), w.opt.Init); err != nil {
 			return fmt.Errorf("init: %w", err)
+		}
+		if err := w.failed(); err != nil {
+			return err
 		}
 	}
 	w.readers, err = openReaders(w.opt, w.path)
@@ -222,6 +230,11 @@ func Value[T any](ctx context.Context, w *Writer, fn func(*Tx) (T, error)) (T, e
 // transaction open: migrations, VACUUM, ANALYZE. It keeps its place in the queue,
 // and nothing else runs meanwhile. A transaction that fn leaves open is rolled
 // back, and ErrOpenTx returned. Panics are as for Do.
+//
+// Outside of a transaction of fn's own each statement commits by itself, so a
+// storage failure of anything but a SELECT stops the writer as one at COMMIT does.
+// What fn attaches it must detach: an attached database is neither checkpointed
+// nor locked. The pragmas that Options.Pragmas refuses are set back when fn ends.
 func (w *Writer) Exclusive(ctx context.Context, fn func(*Conn) error) error {
 	r := newRequest(ctx)
 	r.exclusive = fn
@@ -276,6 +289,9 @@ func (w *Writer) refuse(ctx context.Context) error {
 // caller's goroutine, and returns fn's error. It waits for a free connection until
 // ctx ends; when ctx ends while fn runs, its statement is interrupted. fn sees one
 // snapshot, taken at its first read.
+//
+// A View that calls Do while functions on the writer call View can wait for each
+// other for good, when the readers run out; so can a View inside a View.
 func (w *Writer) View(ctx context.Context, fn func(*Rx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
