@@ -112,8 +112,8 @@ func TestViewEndsWithItsContext(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		return rx.QueryRow(endless).Scan()
 	})
-	if writer.Primary(err) != sqliteh.SQLITE_INTERRUPT {
-		t.Errorf("got %v, want SQLITE_INTERRUPT", err)
+	if writer.Primary(err) != sqliteh.SQLITE_INTERRUPT || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want SQLITE_INTERRUPT and the context's error", err)
 	}
 	if got := entries(t, w); len(got) != 0 { // the only reader is fit for the next
 		t.Errorf("the table holds %v", got)

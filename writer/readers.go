@@ -3,6 +3,7 @@ package writer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -82,7 +83,11 @@ func (rs *readers) view(ctx context.Context, closing <-chan struct{}, fn func(*R
 	defer c.interruptAfter(ctx)()
 	rx := &Rx{conn: c}
 	defer rx.end()
-	return fn(rx)
+	err = fn(rx)
+	if ended := ctx.Err(); ended != nil && Primary(err) == sqliteh.SQLITE_INTERRUPT {
+		err = fmt.Errorf("%w: %w", ended, err) // who ended ctx asks for its error, not for SQLite's
+	}
+	return err
 }
 
 // interruptPause is the time between two interrupts.

@@ -287,8 +287,8 @@ func (w *Writer) refuse(ctx context.Context) error {
 
 // View runs fn in a read transaction on one of the read-only connections, on the
 // caller's goroutine, and returns fn's error. It waits for a free connection until
-// ctx ends; when ctx ends while fn runs, its statement is interrupted. fn sees one
-// snapshot, taken at its first read.
+// ctx ends; when ctx ends while fn runs, its statement is interrupted and the error
+// wraps ctx's. fn sees one snapshot, taken at its first read.
 //
 // A View that calls Do while functions on the writer call View can wait for each
 // other for good, when the readers run out; so can a View inside a View.
