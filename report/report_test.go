@@ -97,6 +97,8 @@ func results() map[string]*tps.Result {
 
 	mixed := burst()
 	mixed.Scenario, mixed.Load.ReadsPerTx = "mixed", 3
+	mixed.Load.Dist, mixed.Load.DistParameters = "zipfian", "theta=0.99"
+	mixed.Load.Schema, mixed.Load.PayloadBytes, mixed.Load.Indexes = "article", 200, 2
 	mixed.Argv = []string{"run", "mixed", "-n", "100k"}
 	mixed.Failed, mixed.Errors = 30, map[string]int64{"application": 9, "busy": 9, "the disk is full": 10, "batch failed at commit": 2}
 	mixed.Reads = tps.Reads{Acknowledged: 300_000, TPS: 817_000, Latency: latency(300_000, 40*time.Microsecond)}
@@ -212,7 +214,8 @@ func TestJSON(t *testing.T) {
 var names = []string{
 	"schema", "started_at", "argv", "scenario", "engine",
 	"load.mode", "load.transactions", "load.duration_ns", "load.concurrency", "load.arrival", "load.rate", "load.random_seed",
-	"load.dist", "load.layout", "load.rows", "load.reads_per_tx", "load.think_ns", "load.cache",
+	"load.dist", "load.dist_parameters", "load.layout", "load.rows", "load.schema", "load.payload_bytes", "load.indexes",
+	"load.reads_per_tx", "load.think_ns", "load.cache",
 	"settings.journal_mode", "settings.synchronous", "settings.page_size", "settings.cache_size", "settings.mmap_size", "settings.checkpoint",
 	"settings.max_batch", "settings.batch_window_ns", "settings.queue", "settings.savepoints", "settings.readers",
 	"runs.tps", "runs.elapsed_ns", "runs.cold",

@@ -97,15 +97,35 @@ func (p *page) head(r *tps.Result) {
 	if l.Duration > 0 {
 		load += fmt.Sprintf(", %v", l.Duration)
 	}
-	where := l.Dist
-	if where != "uniform" { // where no account is hot, the layout says nothing
-		where += ", " + l.Layout
-	}
-	text := fmt.Sprintf("%s: %s over %s (%s)", r.Scenario, load, plural(l.Rows, "account"), where)
+	text := fmt.Sprintf("%s: %s over %s (%s)", r.Scenario, load, plural(l.Rows, "account"), choice(l))
 	for _, line := range wrap(text, columns) {
 		fmt.Fprintln(p, line)
 	}
 	p.WriteByte('\n')
+}
+
+// choice says which accounts a load touches, and what is not usual about them.
+func choice(l tps.Load) string {
+	text := l.Dist
+	if l.DistParameters != "" {
+		text += " " + l.DistParameters
+	}
+	if l.Dist != "uniform" { // where no account is hot, the layout says nothing
+		text += ", " + l.Layout
+	}
+	if l.Schema == "article" {
+		text += ", the article's schema"
+	}
+	if l.PayloadBytes > 0 {
+		text += ", " + size(int64(l.PayloadBytes)) + " of payload"
+	}
+	switch {
+	case l.Indexes == 1:
+		text += ", 1 index"
+	case l.Indexes > 1:
+		text += fmt.Sprintf(", %d indexes", l.Indexes)
+	}
+	return text
 }
 
 func (p *page) speed(r *tps.Result) {
@@ -155,6 +175,9 @@ func durability(r *tps.Result) (promise, color string) {
 		return "partly: a crash of the machine may lose the last commits", yellow
 	case s.Synchronous == "normal":
 		return "mostly: a crash of the machine may, rarely, corrupt the database", yellow
+	case s.Synchronous == "full" && s.JournalMode == "delete":
+		// A COMMIT deletes the journal there, and only extra syncs the folder after it.
+		return "mostly: a crash of the machine may undo the last commit", yellow
 	}
 	return "yes: each COMMIT is synced before it is acknowledged", plain
 }
@@ -231,10 +254,17 @@ func (p *page) stages(r *tps.Result) {
 	s := r.Stages
 	row("lag", s.Lag, "until it is in the queue")
 	row("queue", s.Queue, "until its batch begins")
-	row("turn", s.Turn, "batch-mates before it")
+	turn, hold, commit := "batch-mates before it", "batch-mates after it", "COMMIT with its sync"
+	if r.Settings.MaxBatch == 1 { // it has none
+		turn, hold = "BEGIN, with the wait for its lock", "until COMMIT"
+	}
+	if sync := r.Settings.Synchronous; sync == "off" || sync == "normal" && r.Settings.JournalMode == "wal" {
+		commit = "COMMIT, without a sync"
+	}
+	row("turn", s.Turn, turn)
 	row("execute", s.Execute, "its own statements")
-	row("hold", s.Hold, "batch-mates after it")
-	row("commit", s.Commit, "COMMIT with its sync")
+	row("hold", s.Hold, hold)
+	row("commit", s.Commit, commit)
 	row("wake", s.Wake, "until its caller runs")
 	if s.Reads != nil {
 		row("reads", *s.Reads, "reads that it awaits")

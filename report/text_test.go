@@ -122,7 +122,8 @@ func TestSuggestion(t *testing.T) {
 
 func TestDurability(t *testing.T) {
 	for _, test := range []struct{ journal, sync, fs, want string }{
-		{"wal", "full", "ext4", "yes"}, {"wal", "extra", "ext4", "yes"}, {"delete", "full", "ext4", "yes"},
+		{"wal", "full", "ext4", "yes"}, {"wal", "extra", "ext4", "yes"}, {"delete", "full", "ext4", "mostly"}, {"delete", "extra", "ext4", "yes"},
+		{"truncate", "full", "ext4", "yes"}, {"persist", "full", "ext4", "yes"},
 		{"wal", "normal", "ext4", "partly"}, {"delete", "normal", "ext4", "mostly"},
 		{"wal", "off", "ext4", "NO"}, {"memory", "full", "ext4", "NO"}, {"off", "full", "ext4", "NO"}, {"wal", "full", "tmpfs", "NO"},
 	} {

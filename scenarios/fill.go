@@ -17,7 +17,9 @@ func (s *session) fill(res *tps.Result, resident float64) {
 	res.Scenario = s.Scenario.Name
 	res.Load.RandomSeed = s.RandomSeed
 	res.Load.Dist, res.Load.Layout = s.DistName, s.LayoutName
-	res.Load.Rows = s.Spec.Rows
+	res.Load.DistParameters = s.DistParameters
+	res.Load.Rows, res.Load.Schema = s.Spec.Rows, string(s.Spec.Schema)
+	res.Load.PayloadBytes, res.Load.Indexes = s.Spec.Payload, s.Spec.Indexes
 	res.Load.ReadsPerTx = s.Reads
 	res.Load.Think = s.Think
 	res.Load.Cache = s.Cache
@@ -97,9 +99,13 @@ func (s *session) warnings(res *tps.Result, resident float64) (list []string) {
 		idle -= float64(res.Writer.CheckpointTime) / float64(res.Elapsed)
 	}
 	if closed && queued && res.Acknowledged > 0 && idle > idleShare {
-		list = append(list, fmt.Sprintf("generator-bound: the writer was idle %.0f %% of the time; more callers would get more out of it", 100*idle))
+		why := "more callers would get more out of it"
+		if s.Reads > 0 {
+			why = "its callers were with their reads"
+		}
+		list = append(list, fmt.Sprintf("generator-bound: the writer was idle %.0f %% of the time; %s", 100*idle, why))
 	}
-	if done := res.Acknowledged + res.Failed; done > int64(s.pool.Len()) {
+	if done := res.Acknowledged + res.Failed; s.pool.Wrapped(uint64(done)) {
 		list = append(list, fmt.Sprintf("%d transactions used a pool of %d transfers again and again", done, s.pool.Len()))
 	}
 	if resident >= residentShare && s.Cache != CacheCold {
@@ -116,7 +122,7 @@ func (s *session) warnings(res *tps.Result, resident float64) (list []string) {
 		list = append(list, fmt.Sprintf("the database was opened again after %d storage failure(s); what was in doubt is part of the proof", s.reopens))
 	}
 	if s.Think > 0 {
-		list = append(list, fmt.Sprintf("--think holds the writer: at most %.0f TPS are possible, whatever else is tuned", 1/s.Think.Seconds()))
+		list = append(list, fmt.Sprintf("--think holds the writer: at most one transaction in %v is possible, whatever else is tuned", s.Think))
 	}
 	return list
 }

@@ -207,7 +207,7 @@ func TestWarnings(t *testing.T) {
 		want string // "" means no warning at all
 	}{
 		"none":     {func(*scenarios.Config, *stage) {}, ""},
-		"idle":     {func(c *scenarios.Config, s *stage) { c.Reads, s.readTime = 3, 10*time.Millisecond }, "generator-bound"},
+		"idle":     {func(c *scenarios.Config, s *stage) { c.Reads, s.readTime = 3, 10*time.Millisecond }, "were with their reads"},
 		"a little": {func(c *scenarios.Config, s *stage) { c.Reads, s.readTime = 1, 100*time.Microsecond }, ""},
 		"open": {func(c *scenarios.Config, s *stage) {
 			c.Load = tps.Config{Transactions: 20, Rate: 10}
@@ -223,7 +223,7 @@ func TestWarnings(t *testing.T) {
 		"fast sync":     {func(c *scenarios.Config, s *stage) { s.synchronous, s.CommitTime = "full", 5*time.Microsecond }, "too fast for a sync"},
 		"fast and off":  {func(c *scenarios.Config, s *stage) { s.synchronous, s.CommitTime = "off", 5*time.Microsecond }, ""},
 		"slow sync":     {func(c *scenarios.Config, s *stage) { s.synchronous = "extra" }, ""},
-		"think":         {func(c *scenarios.Config, s *stage) { c.Think = 5 * time.Millisecond }, "at most 200 TPS"},
+		"think":         {func(c *scenarios.Config, s *stage) { c.Think = 5 * time.Millisecond }, "at most one transaction in 5ms"},
 		"foreign":       {func(c *scenarios.Config, s *stage) { s.Foreign.Store(true) }, "another program wrote"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,6 +248,24 @@ func TestWarnings(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever interrupts a run does not wait for a long thought to end.
+func TestThinkInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(t, scenarios.Default, 1000)
+		cfg.Load = tps.Config{Transactions: 40, Concurrency: 4}
+		cfg.Think = time.Hour
+		inMemory(&cfg)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		res := run(t, ctx, cfg)
+		wantProof(t, res)
+		if took := time.Since(began); !res.Interrupted || took > time.Minute {
+			t.Errorf("it took %v, interrupted %v", took, res.Interrupted)
+		}
+	})
 }
 
 // Thinking holds the writer: transactions that think come one after the other.

@@ -31,15 +31,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	code := m.Run()
-	os.RemoveAll(folder)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(folder)
+		os.Exit(code)
+	}))
 }
 
 // balance is high enough for no account to run short by chance.
@@ -120,7 +115,7 @@ func config(t *testing.T, name string, rows int64) scenarios.Config {
 		t.Fatal(err)
 	}
 	cfg := scenarios.Config{
-		Scenario: s, Spec: specOf(rows), Dist: d, Layout: accounts.Clustered{}, DistName: "uniform", LayoutName: "clustered",
+		Scenario: s, Spec: specOf(rows), Dist: d, Layout: accounts.Clustered{}, DistName: "uniform", DistParameters: "none", LayoutName: "clustered",
 		RandomSeed: 1, Reads: s.Reads, Cache: scenarios.CacheAsIs,
 	}
 	if s.Direct {
@@ -167,7 +162,7 @@ func run(t *testing.T, ctx context.Context, cfg scenarios.Config) *tps.Result {
 		t.Fatalf("Run: %v", err)
 	}
 	if res.Scenario != cfg.Scenario.Name || res.Load.Dist != cfg.DistName || res.Load.Layout != cfg.LayoutName ||
-		res.Load.Rows != cfg.Spec.Rows || res.Load.RandomSeed != cfg.RandomSeed || res.Load.Cache != cfg.Cache ||
+		res.Load.DistParameters != cfg.DistParameters || res.Load.Schema != string(cfg.Spec.Schema) || res.Load.Rows != cfg.Spec.Rows || res.Load.RandomSeed != cfg.RandomSeed || res.Load.Cache != cfg.Cache ||
 		res.Load.Think != cfg.Think || res.Load.ReadsPerTx != cfg.Reads {
 		t.Errorf("the result is for another run: %q, %+v", res.Scenario, res.Load)
 	}

@@ -30,6 +30,8 @@ type Config struct {
 	Layout     accounts.Layout
 	DistName   string
 	LayoutName string
+	// DistParameters are for the result too: those of Dist, as in "theta=0.99".
+	DistParameters string
 	// RandomSeed makes a run repeatable.
 	RandomSeed uint64
 	// Load is the load; Op, BatchOp, Now, Classify and the hooks are set here.
@@ -68,10 +70,10 @@ func (c *Config) Validate() error {
 // known before it does.
 func (c *Config) expected() int64 {
 	l := &c.Load
-	seconds := (l.Duration + l.Warmup).Seconds()
-	byTime := int64(min(seconds*guessedTPS, accounts.MaxPool))
+	byTime := int64(min((l.Duration+l.Warmup).Seconds()*guessedTPS, accounts.MaxPool))
 	if l.Rate > 0 {
-		byTime = int64(min(seconds*l.Rate+1, accounts.MaxPool))
+		pacer := tps.Pacer{Rate: l.Rate}
+		byTime = min(pacer.Arrivals(l.Duration), accounts.MaxPool) + min(pacer.Arrivals(l.Warmup), accounts.MaxPool)
 	}
 	switch {
 	case l.Duration == 0:

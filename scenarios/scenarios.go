@@ -4,6 +4,7 @@
 package scenarios
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,7 +24,7 @@ type Scenario struct {
 	// Reads is how many point reads each transaction's caller awaits after it.
 	Reads int
 	// body is the application code of one transfer.
-	body func(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error
+	body func(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error
 }
 
 // Default is the scenario that runs when none is named.
@@ -119,19 +120,19 @@ var (
 )
 
 // transfer moves money between two accounts, with application code in between.
-func transfer(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
+func transfer(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
 	if err := tx.Add(t.From, -amount); err != nil {
 		return err
 	}
-	if err := w.application(i); err != nil {
+	if err := w.application(ctx, i); err != nil {
 		return err
 	}
 	return tx.Add(t.To, amount)
 }
 
 // ledger is transfer with a record of it.
-func ledger(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
-	if err := transfer(w, tx, i, t, amount); err != nil {
+func ledger(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
+	if err := transfer(ctx, w, tx, i, t, amount); err != nil {
 		return err
 	}
 	return tx.Record(t.From, t.To, amount)
@@ -143,7 +144,7 @@ const shortEvery = 10
 
 // funds is transfer behind a look at the balance. Every tenth asks for more than
 // the account holds and is refused.
-func funds(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
+func funds(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
 	balance, err := tx.Balance(t.From)
 	if err != nil {
 		return err
@@ -155,5 +156,5 @@ func funds(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) e
 	if asked > balance {
 		return ErrFunds
 	}
-	return transfer(w, tx, i, t, amount)
+	return transfer(ctx, w, tx, i, t, amount)
 }

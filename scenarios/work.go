@@ -25,9 +25,15 @@ type work struct {
 
 // application is what runs between the two updates of a transfer: it thinks,
 // fails or panics as often as was asked.
-func (w *work) application(i uint64) error {
+func (w *work) application(ctx context.Context, i uint64) error {
 	if w.Think > 0 {
-		time.Sleep(w.Think)
+		timer := time.NewTimer(w.Think)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	if w.FailRate == 0 && w.PanicRate == 0 {
 		return nil
@@ -70,7 +76,7 @@ func (w *work) transaction(ctx context.Context, i uint64) func(engine.Tx) error 
 			return err
 		}
 		_, t, amount := w.pool.At(i)
-		return w.Scenario.body(w, tx, i, t, amount)
+		return w.Scenario.body(ctx, w, tx, i, t, amount)
 	}
 }
 

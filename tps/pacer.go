@@ -29,17 +29,20 @@ func (p Pacer) Pace(elapsed time.Duration, sent int64) time.Duration {
 	return max(0, p.Due(sent)-elapsed)
 }
 
+// mostArrivals bounds what Arrivals returns; counting them would take a century.
+const mostArrivals = 1 << 62
+
 // Arrivals returns how many arrivals are due before d.
 func (p Pacer) Arrivals(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
 	}
-	n := int64(min(math.Ceil(p.Rate*d.Seconds()), 1<<62))
+	n := int64(min(math.Ceil(p.Rate*d.Seconds()), mostArrivals))
 	// Due truncates to whole nanoseconds, so the product can be off by one.
 	for n > 0 && p.Due(n-1) >= d {
 		n--
 	}
-	for p.Due(n) < d {
+	for n < mostArrivals && p.Due(n) < d {
 		n++
 	}
 	return n

@@ -42,6 +42,7 @@ func TestArrivals(t *testing.T) {
 		{100, time.Second, 100}, {100, 0, 0}, {100, 1, 1}, {100, 10 * time.Millisecond, 1},
 		{100, 10*time.Millisecond + 1, 2}, {0.5, time.Second, 1}, {0.5, 3 * time.Second, 2},
 		{3, time.Second, 3}, {MaxRate, time.Microsecond, 1000},
+		{MaxRate, math.MaxInt64, mostArrivals},
 	} {
 		if got := (Pacer{tt.rate}).Arrivals(tt.d); got != tt.want {
 			t.Errorf("rate %v, %v: %d arrivals, want %d", tt.rate, tt.d, got, tt.want)

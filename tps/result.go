@@ -94,11 +94,17 @@ type Load struct {
 	Rate         float64       `json:"rate"`         // arrivals a second in an open loop, else 0
 	RandomSeed   uint64        `json:"random_seed"`
 	Dist         string        `json:"dist"`
-	Layout       string        `json:"layout"`
-	Rows         int64         `json:"rows"`
-	ReadsPerTx   int           `json:"reads_per_tx"`
-	Think        time.Duration `json:"think_ns"`
-	Cache        string        `json:"cache"`
+	// DistParameters are those of Dist, as in "theta=0.99"; empty when it has
+	// none, or only the article's.
+	DistParameters string        `json:"dist_parameters"`
+	Layout         string        `json:"layout"`
+	Rows           int64         `json:"rows"`
+	Schema         string        `json:"schema"`
+	PayloadBytes   int           `json:"payload_bytes"` // in each row
+	Indexes        int           `json:"indexes"`       // beside the key
+	ReadsPerTx     int           `json:"reads_per_tx"`
+	Think          time.Duration `json:"think_ns"`
+	Cache          string        `json:"cache"`
 }
 
 // Settings are the effective settings of the engine and the writer, as they

@@ -38,6 +38,7 @@ func TestResultJSONGolden(t *testing.T) {
 		})
 		res.Argv = []string{"tpssim", "run", "-n", "20"}
 		res.Scenario, res.Engine = "mixed", "sqlite"
+		res.Load.DistParameters, res.Load.Schema, res.Load.PayloadBytes, res.Load.Indexes = "r=5", "rowid", 7, 1
 		res.Load.RandomSeed, res.Load.Dist, res.Load.Layout, res.Load.Rows, res.Load.ReadsPerTx = 1, "pareto", "clustered", 1_000_000, 1
 		res.Load.Cache = "as-is"
 		res.Settings = Settings{JournalMode: "wal", Synchronous: "full", PageSize: 4096, CacheSize: -64000, Checkpoint: "pages:4000",

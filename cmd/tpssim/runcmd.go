@@ -326,12 +326,17 @@ func (f *runFlags) choose(cfg *scenarios.Config, info dataset.Info) (err error) 
 	switch f.dist {
 	case "pareto":
 		cfg.Dist, err = accounts.NewPareto(n, f.paretoR, accounts.ParetoP)
+		if f.paretoR != accounts.ParetoR {
+			cfg.DistParameters = fmt.Sprintf("r=%d", f.paretoR)
+		}
 	case "zipfian":
 		cfg.Dist, err = accounts.NewZipfian(n, f.theta)
+		cfg.DistParameters = fmt.Sprintf("theta=%v", f.theta)
 	case "uniform":
 		cfg.Dist, err = accounts.NewUniform(n)
 	default:
 		cfg.Dist, err = accounts.NewHotspot(n, f.hotAccounts, f.hotTraffic)
+		cfg.DistParameters = fmt.Sprintf("accounts=%v traffic=%v", f.hotAccounts, f.hotTraffic)
 	}
 	if err != nil {
 		return usageError(err)

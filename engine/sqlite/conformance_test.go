@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tpssim/tpssim/accounts"
@@ -116,6 +118,10 @@ func TestOpenRefuses(t *testing.T) {
 			"checkpoint mode": func(o *Options) { o.CheckpointMode = "full" },
 			"no file":         func(o *Options) { o.Path += "-missing" },
 			"pragma":          func(o *Options) { o.Pragmas = map[string]string{"journal_mode": "wal; DROP"} },
+			"unknown pragma":  func(o *Options) { o.Pragmas = map[string]string{"cash_size": "5"} },
+			"no rollback":     func(o *Options) { o.Pragmas = map[string]string{"journal_mode": "off"} },
+			"locking":         func(o *Options) { o.Pragmas = map[string]string{"locking_mode": "exclusive"} },
+			"query only":      func(o *Options) { o.Pragmas = map[string]string{"query_only": "on"} },
 		} {
 			bad := opt
 			change(&bad)
@@ -150,6 +156,8 @@ func TestParseCheckpoint(t *testing.T) {
 		{"", "", 4096, 4000, false, false},
 		{"pages:4000", "passive", 4096, 4000, false, false},
 		{"pages:1", "restart", 4096, 1, false, false},
+		{"pages:4k", "", 4096, 4000, false, false},
+		{"pages:1.5", "", 4096, 0, false, false},
 		{"bytes:64MiB", "truncate", 4096, 16384, false, false},
 		{"bytes:64MiB", "", 65536, 1024, false, false},
 		{"bytes:1", "", 4096, 1, false, false},
@@ -183,5 +191,34 @@ func TestVersion(t *testing.T) {
 	version, err := Version()
 	if err != nil || !strings.HasPrefix(version, "3.") {
 		t.Errorf("Version() = %q, %v", version, err)
+	}
+}
+
+// No batch is said to have held more than there were transactions for it.
+func TestBatchSizes(t *testing.T) {
+	const waiting = 12 // not the end of a bucket of the writer's histogram
+	e := start(t, copyOf(t, accounts.SchemaRowid), engine.Needs{Access: engine.Queued})
+	observed := e.Observe()
+	running, release := make(chan struct{}), make(chan struct{})
+	var group sync.WaitGroup
+	update := func(fn func(engine.Tx) error) {
+		if err := e.Update(t.Context(), nil, fn); err != nil {
+			t.Error(err)
+		}
+	}
+	group.Go(func() {
+		update(func(engine.Tx) error { close(running); <-release; return nil })
+	})
+	<-running
+	for range waiting {
+		group.Go(func() { update(add(1, 1)) })
+	}
+	for e.(*queued).w.Stats().Queued < waiting {
+		runtime.Gosched()
+	}
+	close(release)
+	group.Wait()
+	if got := observed(); got.Batches != 2 || got.BatchMax != waiting || got.BatchP50 != 1 {
+		t.Errorf("observed %+v", got)
 	}
 }

@@ -27,20 +27,15 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		err = seedAll(folder)
 	}
-	code := 1
-	if err == nil {
-		code = m.Run()
-	} else {
+	end := func(code int) {
+		os.RemoveAll(folder)
+		os.Exit(code)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		end(1)
 	}
-	os.RemoveAll(folder)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	goleak.VerifyTestMain(m, goleak.Cleanup(end))
 }
 
 func seedAll(folder string) error {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,8 +17,13 @@ import (
 	"github.com/tpssim/tpssim/writer"
 )
 
-// defaultBusyTimeout is how long a connection waits for another one's lock.
-const defaultBusyTimeout = 5 * time.Second
+const (
+	// defaultBusyTimeout is how long a connection waits for another one's lock.
+	defaultBusyTimeout = 5 * time.Second
+	// walFrameHeader is what each page costs in the WAL beside its content:
+	// https://www.sqlite.org/fileformat2.html#walformat
+	walFrameHeader = 24
+)
 
 // pool is what services without a single writer do: connections that fight for
 // SQLite's lock with a busy timeout and BEGIN IMMEDIATE.
@@ -29,6 +36,7 @@ type pool struct {
 	health
 	opt      Options
 	limit    int64 // pages of WAL above which a checkpoint is due; 0 means never
+	mode     sqliteh.Checkpoint
 	settings engine.Settings
 	release  func() error
 	free     chan *poolConn
@@ -59,19 +67,20 @@ func openPool(ctx context.Context, opt Options) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkPragmas(opt.Pragmas); err != nil {
+		return nil, err
+	}
 	if opt.Connections == 0 {
 		opt.Connections = 8
 	}
 	if opt.busyTimeout == 0 {
 		opt.busyTimeout = defaultBusyTimeout
 	}
-	p := &pool{opt: opt, closed: make(chan struct{})}
-	if !policy.Off {
-		p.limit = int64(max(policy.Pages, 1))
-		if policy.Pages == 0 {
-			p.limit = 4000
-		}
+	if policy.Idle { // nothing is idle here but while a checkpoint holds everybody up
+		opt.Checkpoint = DefaultCheckpoint
+		policy.Pages = defaultCheckpointPages
 	}
+	p := &pool{opt: opt, closed: make(chan struct{}), limit: int64(policy.Pages), mode: policy.Mode}
 	if err := p.file.open(opt); err != nil {
 		return nil, err
 	}
@@ -82,6 +91,20 @@ func openPool(ctx context.Context, opt Options) (engine.Engine, error) {
 		return nil, errors.Join(err, p.disconnect(), p.release(), p.file.close())
 	}
 	return p, nil
+}
+
+// checkPragmas refuses what several connections that write cannot do with; the
+// writer has such a list of its own.
+func checkPragmas(pragmas map[string]string) error {
+	for name, value := range pragmas {
+		switch name = strings.ToLower(name); {
+		case name == "locking_mode", name == "query_only", name == "wal_autocheckpoint":
+			return fmt.Errorf("pragma %s belongs to the pool and cannot be set", name)
+		case name == "journal_mode" && strings.EqualFold(value, "off"):
+			return errors.New("pragma journal_mode=off cannot roll back and is refused")
+		}
+	}
+	return nil
 }
 
 // openConns opens the connections and reads the settings back.
@@ -123,6 +146,13 @@ func (p *pool) prepare(c *poolConn) (err error) {
 	for name, value := range pragmas(p.opt.Pragmas) {
 		if err := c.Exec("PRAGMA " + name + "=" + value); err != nil {
 			return err
+		}
+		known, err := c.Integer("SELECT count(*) FROM pragma_pragma_list WHERE name = ?1", strings.ToLower(name))
+		if err != nil {
+			return err
+		}
+		if known == 0 { // SQLite ignores it
+			return fmt.Errorf("SQLite has no pragma %s; correct the name", name)
 		}
 	}
 	if err := c.DB.AutoCheckpoint(0); err != nil {
@@ -293,7 +323,13 @@ func (p *pool) account(t *engine.Timing, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stats.Batches++
-	p.stats.Busy += time.Duration(p.Now() - t.Begun)
+	if t.Started > 0 { // behind BEGIN IMMEDIATE, so that only one of them holds the lock
+		end := t.Committed
+		if end == 0 {
+			end = p.Now()
+		}
+		p.stats.Busy += time.Duration(end - t.Started)
+	}
 	if err == nil {
 		p.stats.Commits++
 	} else {
@@ -314,7 +350,7 @@ func (p *pool) checkpointIfDue(c *poolConn) {
 		return // another one did it meanwhile
 	}
 	// The transaction before it was committed whatever becomes of this.
-	if err := p.checkpoint(c, sqliteh.SQLITE_CHECKPOINT_PASSIVE); err != nil && p.opt.Logger != nil {
+	if err := p.checkpoint(c, p.mode); err != nil && p.opt.Logger != nil {
 		p.opt.Logger.Warn("checkpoint failed; the WAL keeps growing", "path", p.path, "err", err)
 	}
 }
@@ -391,8 +427,9 @@ func (p *pool) Observe() func() engine.Stats {
 		s.Checkpoints -= before.Checkpoints
 		s.CheckpointTime -= before.CheckpointTime
 		s.BatchMean, s.BatchP50, s.BatchMax = 1, 1, 1
-		s.WALBytes = (p.written.Load() - written) * p.settings.PageSize
-		s.WALPending = p.wal.Load() * p.settings.PageSize
+		frame := p.settings.PageSize + walFrameHeader
+		s.WALBytes = (p.written.Load() - written) * frame
+		s.WALPending = p.wal.Load() * frame
 		return s
 	}
 }

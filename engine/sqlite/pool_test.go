@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
 
@@ -72,7 +73,7 @@ func TestPoolCheckpoints(t *testing.T) {
 	opt.Checkpoint = "pages:40"
 	opt.Pragmas = map[string]string{"synchronous": "off"}
 	e := start(t, opt, engine.Needs{Access: engine.Pooled})
-	observed := e.Observe()
+	observed, began := e.Observe(), time.Now()
 	var group sync.WaitGroup
 	for g := range int64(callers) {
 		group.Go(func() {
@@ -95,7 +96,7 @@ func TestPoolCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The file keeps the largest size that the log ever had.
-	const frame, pagesOfOne = 4096 + 24, 2
+	const frame, pagesOfOne = 4096 + walFrameHeader, 2
 	if most := int64((limit + callers*pagesOfOne) * frame); info.Size() > most {
 		t.Errorf("the WAL grew to %d frames with a checkpoint every %d", info.Size()/frame, limit)
 	}
@@ -103,12 +104,16 @@ func TestPoolCheckpoints(t *testing.T) {
 		t.Errorf("%d times a transaction met a checkpoint", w.overlaps)
 	}
 	stats := observed()
-	written := stats.WALBytes / 4096
+	written := stats.WALBytes / frame
 	if stats.Checkpoints < written/(limit+callers*pagesOfOne) || stats.Checkpoints > written/limit {
 		t.Errorf("%d checkpoints for %d pages", stats.Checkpoints, written)
 	}
 	if int64(w.checkpoints) != stats.Checkpoints {
 		t.Errorf("%d checkpoints were observed, %d seen", stats.Checkpoints, w.checkpoints)
+	}
+	// Only one at a time holds the lock, but for a moment between two clock readings.
+	if elapsed := time.Since(began); stats.Busy > elapsed*3/2 {
+		t.Errorf("busy for %v in %v", stats.Busy, elapsed)
 	}
 	if stats.Commits != callers*each || stats.CheckpointTime <= 0 || stats.Busy <= 0 {
 		t.Errorf("observed %+v", stats)
@@ -127,6 +132,37 @@ func TestPoolCheckpointOff(t *testing.T) {
 	}
 	if got := observed(); got.Checkpoints != 0 || got.WALPending < 20*4096 {
 		t.Errorf("observed %+v", got)
+	}
+}
+
+// What the settings say of checkpoints is what is done.
+func TestPoolCheckpointPolicy(t *testing.T) {
+	for _, tt := range []struct{ policy, mode, says, does string }{
+		{"pages:1", "", "pages:1, while nothing runs", "CHECKPOINT PASSIVE"},
+		{"pages:1", "restart", "pages:1 restart, while nothing runs", "CHECKPOINT RESTART"},
+		{"pages:1", "truncate", "pages:1 truncate, while nothing runs", "CHECKPOINT TRUNCATE"},
+		{"idle", "", "pages:4000, while nothing runs", ""},
+	} {
+		t.Run(tt.policy+tt.mode, func(t *testing.T) {
+			did := ""
+			faults := &writertest.Faults{Before: func(e writertest.Event) {
+				if strings.HasPrefix(e.SQL, "CHECKPOINT") {
+					did = e.SQL
+				}
+			}}
+			opt := copyOf(t, accounts.SchemaRowid)
+			opt.Open, opt.Checkpoint, opt.CheckpointMode = faults.Open, tt.policy, tt.mode
+			e := start(t, opt, engine.Needs{Access: engine.Pooled})
+			if got := e.Settings().Checkpoint; got != tt.says {
+				t.Errorf("the settings say %q, want %q", got, tt.says)
+			}
+			if err := e.Update(t.Context(), nil, add(1, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if did != tt.does {
+				t.Errorf("it did %q, want %q", did, tt.does)
+			}
+		})
 	}
 }
 

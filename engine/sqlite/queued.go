@@ -144,15 +144,18 @@ func (e *queued) Observe() func() engine.Stats {
 	before := e.stats()
 	return func() engine.Stats {
 		s := e.stats().Sub(before)
-		mean := 0.0
+		mean, most := 0.0, 0
 		if s.Batches > 0 {
 			mean = float64(s.Transactions) / float64(s.Batches)
+			// The histogram answers with the end of a bucket, which may be more than
+			// one batch can have held beside the others.
+			most = min(e.settings.MaxBatch, int(s.Transactions-s.Batches)+1)
 		}
 		return engine.Stats{
 			Batches:        int64(s.Batches),
 			BatchMean:      mean,
-			BatchP50:       int64(min(s.BatchSizes.Quantile(0.5), e.settings.MaxBatch)),
-			BatchMax:       int64(min(s.BatchSizes.Quantile(1), e.settings.MaxBatch)),
+			BatchP50:       int64(min(s.BatchSizes.Quantile(0.5), most)),
+			BatchMax:       int64(min(s.BatchSizes.Quantile(1), most)),
 			Busy:           s.BusyTime,
 			Commits:        int64(s.Commits),
 			RolledBack:     int64(s.RolledBack),

@@ -9,7 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strconv"
+	"math"
+	"runtime"
 	"strings"
 	"time"
 
@@ -71,6 +72,9 @@ func Open(ctx context.Context, opt Options, needs engine.Needs) (engine.Engine, 
 // pragmas returns user's pragmas over the defaults, the same for every way in.
 func pragmas(user map[string]string) map[string]string {
 	p := map[string]string{"journal_mode": "wal", "synchronous": "full", "cache_size": "-65536", "temp_store": "memory"}
+	if runtime.GOOS == "darwin" {
+		p["fullfsync"] = "on" // the writer does so by itself, the pool must not be cheaper
+	}
 	maps.Copy(p, user)
 	return p
 }
@@ -94,6 +98,9 @@ var checkpointModes = map[string]sqliteh.Checkpoint{
 // DefaultCheckpoint is the policy when none is given.
 const DefaultCheckpoint = "pages:4000"
 
+// defaultCheckpointPages is the number in it.
+const defaultCheckpointPages = 4000
+
 // ParseCheckpoint reads a checkpoint policy: "pages:4000", "bytes:64MiB", "idle"
 // or "off"; "" is DefaultCheckpoint. Bytes are divided by pageSize.
 func ParseCheckpoint(policy, mode string, pageSize int64) (writer.Checkpoint, error) {
@@ -113,7 +120,9 @@ func ParseCheckpoint(policy, mode string, pageSize int64) (writer.Checkpoint, er
 	case policy == "off":
 		c.Off = true
 	case kind == "pages":
-		c.Pages, err = strconv.Atoi(value)
+		var n int64
+		n, err = quantity.Count(value)
+		c.Pages = int(min(n, math.MaxInt32))
 	case kind == "bytes":
 		var n int64
 		n, err = quantity.Size(value)

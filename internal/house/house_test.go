@@ -24,7 +24,8 @@ const (
 // aside. "*" ends a prefix, or stands for all.
 var allowed = map[string][]string{
 	"accounts":                {},
-	"accounts/dataset":        {"accounts", "internal/sqlconn"},
+	"accounts/dataset":        {"accounts", "accounts/pages", "internal/sqlconn"},
+	"accounts/pages":          {"accounts"},
 	"cmd/tpssim":              {"*"},
 	"engine":                  {"accounts"},
 	"engine/enginetest":       {"engine", "accounts"},
