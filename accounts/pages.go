@@ -122,15 +122,18 @@ type leafRun struct {
 	first, leaf, open, per int64
 }
 
-// leafMap places every id on a leaf, in O(1) space however many there are.
-type leafMap struct {
+// Leaves places every id on a leaf of the table, leaves counted from 0, in O(1)
+// space however many there are. It is exact without key columns and an estimate
+// with them, as one k_i in 256 is a byte shorter.
+type Leaves struct {
 	runs [len(sizeSteps)]leafRun
 	n    int
+	rows int64
 }
 
-// leaves lays the rows out as INSERT in the order of the ids does.
-func (s Spec) leaves() leafMap {
-	var m leafMap
+// Leaves lays the rows out as INSERT in the order of the ids does.
+func (s Spec) Leaves() Leaves {
+	m := Leaves{rows: s.Rows}
 	room := int64(s.PageSize) - leafHeaderBytes
 	free, leaf := room, int64(0)
 	for i, first := range sizeSteps {
@@ -159,8 +162,8 @@ func (s Spec) leaves() leafMap {
 	return m
 }
 
-// of returns the leaf of id, from 0.
-func (m *leafMap) of(id int64) int64 {
+// Of returns the leaf of the account id, 1 to Spec.Rows.
+func (m *Leaves) Of(id int64) int64 {
 	i := m.n - 1
 	for i > 0 && m.runs[i].first > id {
 		i--
@@ -173,22 +176,32 @@ func (m *leafMap) of(id int64) int64 {
 	return run.leaf + 1 + (offset-run.open)/run.per
 }
 
+// End returns the last id on leaf; End(-1) is 0.
+func (m *Leaves) End(leaf int64) int64 {
+	i := m.n - 1
+	for i > 0 && m.runs[i].leaf > leaf {
+		i--
+	}
+	run := &m.runs[i]
+	return min(run.first-1+run.open+(leaf-run.leaf)*run.per, m.rows)
+}
+
 // LeafOf returns the table leaf, 0 to LeafPages()-1, on which the account id
 // lies after seeding in the order of the ids. It is exact without extra columns
 // and an estimate with them, as one k_i in 256 is a byte shorter. id is 1 to
 // Rows. For many ids [Spec.LeavesTouched] is much faster.
 func (s Spec) LeafOf(id int64) int64 {
-	m := s.leaves()
-	return m.of(id)
+	m := s.Leaves()
+	return m.Of(id)
 }
 
 // LeavesTouched returns how many different table leaves the accounts ids lie
 // on; ids are sorted in ascending order and may repeat. It allocates nothing.
 func (s Spec) LeavesTouched(ids []int64) int64 {
-	m := s.leaves()
+	m := s.Leaves()
 	touched, last := int64(0), int64(-1)
 	for _, id := range ids {
-		if leaf := m.of(id); leaf != last {
+		if leaf := m.Of(id); leaf != last {
 			touched++
 			last = leaf
 		}

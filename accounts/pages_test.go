@@ -97,7 +97,7 @@ func specs(maxRows int64) *rapid.Generator[Spec] {
 func TestLeafOfIsGreedyFill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := specs(20_000).Draw(t, "spec")
-		m := s.leaves()
+		m := s.Leaves()
 		free, leaf := s.PageSize-leafHeaderBytes, int64(0)
 		ids := make([]int64, 0, s.Rows)
 		for id := int64(1); id <= s.Rows; id++ {
@@ -106,7 +106,7 @@ func TestLeafOfIsGreedyFill(t *testing.T) {
 				free, leaf = s.PageSize-leafHeaderBytes, leaf+1
 			}
 			free -= bytes
-			if got := m.of(id); got != leaf {
+			if got := m.Of(id); got != leaf {
 				t.Fatalf("id %d is on leaf %d, want %d", id, got, leaf)
 			}
 			ids = append(ids, id)
@@ -116,6 +116,35 @@ func TestLeafOfIsGreedyFill(t *testing.T) {
 		}
 		if got := s.LeavesTouched(ids); got != leaf+1 {
 			t.Fatalf("all accounts touch %d leaves, want %d", got, leaf+1)
+		}
+	})
+}
+
+// End is the other direction of Of: the leaves share the ids out without a gap.
+func TestLeavesEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := specs(rapid.SampledFrom([]int64{300, 100_000, 1 << 32, MaxRows}).Draw(t, "most rows")).Draw(t, "spec")
+		m := s.Leaves()
+		last := s.LeafPages() - 1
+		if m.End(-1) != 0 || m.End(last) != s.Rows {
+			t.Fatalf("the leaves end with %d and %d, want 0 and %d", m.End(-1), m.End(last), s.Rows)
+		}
+		leaf := rapid.OneOf(rapid.Int64Range(0, last), rapid.Int64Range(0, min(last, 400)), rapid.Just(last)).Draw(t, "leaf")
+		before, end := m.End(leaf-1), m.End(leaf)
+		if end <= before || m.Of(before+1) != leaf || m.Of(end) != leaf {
+			t.Fatalf("leaf %d has the ids %d to %d, which are on %d and %d", leaf, before+1, end, m.Of(before+1), m.Of(end))
+		}
+		if leaf < last && m.Of(end+1) != leaf+1 {
+			t.Fatalf("behind leaf %d comes %d", leaf, m.Of(end+1))
+		}
+		// Where a row grows, the leaf that it grows on.
+		for _, step := range sizeSteps {
+			if step > s.Rows {
+				break
+			}
+			if of := m.Of(step); m.End(of-1) >= step || m.End(of) < step {
+				t.Fatalf("id %d is on leaf %d with the ids %d to %d", step, of, m.End(of-1)+1, m.End(of))
+			}
 		}
 	})
 }
@@ -147,7 +176,7 @@ func TestLeafOfLargeTables(t *testing.T) {
 func TestSizeStepsAreComplete(t *testing.T) {
 	for _, schema := range []Schema{SchemaRowid, SchemaArticle} {
 		s := Spec{Rows: MaxRows, Balance: 1, Schema: schema, PageSize: 4096}
-		m := s.leaves()
+		m := s.Leaves()
 		for bit := range 54 {
 			for id := int64(1)<<bit - 1; id <= min(int64(1)<<bit+1, MaxRows); id++ {
 				i := m.n - 1

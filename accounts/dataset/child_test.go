@@ -22,6 +22,10 @@ var children = map[string]func(path string) int{
 	"seed":  childSeeds,
 	"lock":  childLocks,
 	"crash": childCrashes,
+	"begin": childBegins,
+	"pages": childWritesPages,
+	"dies":  childDies,
+	"peak":  childPeaks,
 }
 
 type child struct {
@@ -70,6 +74,22 @@ func childLocks(path string) int {
 		return 1
 	}
 	return 0
+}
+
+// childBegins dies in the first transaction of a database, which is still empty,
+// with a journal beside it.
+func childBegins(path string) int {
+	c, err := sqlconn.Open(nil, path, sqlconn.Create)
+	for _, statement := range []string{"PRAGMA journal_mode = DELETE", "BEGIN", "CREATE TABLE mine(x)"} {
+		if err == nil {
+			err = c.Exec(statement)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0 // the process ends here
 }
 
 // childCrashes commits a transfer to the -wal and dies with the database open.

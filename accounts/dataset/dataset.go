@@ -13,7 +13,11 @@
 //
 // # What a process that dies leaves behind
 //
-// Rows are committed in the order of their ids in large transactions, through a
+// A data set that is written page by page ([Pages]) is made in a file beside its
+// own, whose name ends in -partial, and renamed when it is whole and synced: there
+// is no data set, or a complete one. The next Seed removes the other file.
+//
+// Through SQL, rows are committed in the order of their ids in large transactions, through a
 // rollback journal and with synchronous=FULL, so that after a kill or a power
 // cut the file holds the accounts 1 to some id and nothing else, and seeding
 // again goes on behind it. The rollback journal is not slower here than a WAL:
@@ -67,6 +71,15 @@ type Options struct {
 	// FreeBytes tells how many bytes can be written to the file system of
 	// path. Nil skips the forecast's comparison with it. Only for Seed.
 	FreeBytes func(path string) (uint64, error)
+
+	// Overwrite lets Seed replace a data set that is complete or has other
+	// parameters. It is replaced only by a whole one when the method is Pages,
+	// and deleted first when it is SQL. What is not a data set of ours, or open
+	// in another program, is refused all the same.
+	Overwrite bool
+
+	// Method is how Seed makes the accounts. "" means Auto.
+	Method Method
 
 	// CommitRows is the number of rows in one transaction of Seed: what a
 	// kill can lose. 0 means a million or about 64 MiB, whichever is less.

@@ -3,6 +3,7 @@ package dataset
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -10,11 +11,11 @@ import (
 	"github.com/tpssim/tpssim/accounts"
 )
 
-// tmpfs mounts a file system of a megabyte, or skips where that is not allowed.
-func tmpfs(t *testing.T) string {
+// tmpfs mounts a small file system, or skips where that is not allowed.
+func tmpfs(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := unix.Mount("tpssim-test", dir, "tmpfs", 0, "size=1m"); err != nil {
+	if err := unix.Mount("tpssim-test", dir, "tmpfs", 0, "size="+size); err != nil {
 		t.Skipf("a small file system cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
@@ -29,10 +30,10 @@ func tmpfs(t *testing.T) string {
 // The disk is really full: what was committed stays, and with room again the
 // seeding goes on.
 func TestSeedOnAFullFileSystem(t *testing.T) {
-	dir := tmpfs(t)
+	dir := tmpfs(t, "1m")
 	path := filepath.Join(dir, "x.DB")
 	spec := accounts.Spec{Rows: 200_000, Balance: 1000, Schema: accounts.SchemaRowid, PageSize: 4096}
-	report, err := Seed(t.Context(), path, spec, Options{CommitRows: 10_000})
+	report, err := Seed(t.Context(), path, spec, Options{CommitRows: 10_000, Method: SQL})
 	if !errors.Is(err, ErrNoSpace) || report.Rows == 0 || report.Complete {
 		t.Fatalf("report %+v, error %v", report, err)
 	}
@@ -52,8 +53,31 @@ func TestSeedOnAFullFileSystem(t *testing.T) {
 	}
 }
 
+// By pages nothing is kept, and nothing lies there that would take up the room,
+// whether the disk is full before the first page or long after it.
+func TestPagesOnAFullFileSystem(t *testing.T) {
+	spec := accounts.Spec{Rows: 200_000, Balance: 1000, Schema: accounts.SchemaRowid, PageSize: 4096}
+	for _, size := range []string{"4k", "1m"} {
+		dir := tmpfs(t, size)
+		path := filepath.Join(dir, "x.DB")
+		report, err := Seed(t.Context(), path, spec, Options{})
+		if !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), "nothing of it is left") || report.Rows != 0 || report.Complete {
+			t.Errorf("%s: report %+v, error %v", size, report, err)
+		}
+		oneLine(t, err)
+		onlyHas(t, dir)
+		if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "size=16m"); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Seed(t.Context(), path, spec, Options{}); err != nil || !again.Complete || again.Method != Pages {
+			t.Errorf("%s: report %+v, error %v", size, again, err)
+		}
+		onlyHas(t, dir, "x.DB")
+	}
+}
+
 func TestReadOnlyFileSystem(t *testing.T) {
-	dir := tmpfs(t)
+	dir := tmpfs(t, "1m")
 	path := filepath.Join(dir, "x.DB")
 	mustSeed(t, path, small)
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {

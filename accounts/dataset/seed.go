@@ -37,6 +37,7 @@ type Report struct {
 	Bytes    int64         // size of the file
 	Elapsed  time.Duration // of this call, its checks included
 	Existed  bool          // it was complete before this call, which did nothing
+	Method   Method        // how, "" if Existed
 }
 
 // Seed makes the data set of spec at path, or goes on with one whose seeding
@@ -92,6 +93,25 @@ func (s *seeder) run(ctx context.Context) error {
 	if err != nil || s.report.Complete {
 		return err
 	}
+	method, err := s.opts.Method.choose(s.path, s.spec, fresh)
+	if err != nil {
+		return err
+	}
+	s.report.Method = method
+	if err := s.removePartial(method); err != nil {
+		return err
+	}
+	if err := s.mustFit(); err != nil {
+		return err
+	}
+	if method == Pages {
+		return s.writePages(ctx)
+	}
+	if s.opts.Overwrite && fresh && s.found {
+		if err := os.Remove(s.path); err != nil {
+			return explain(s.path, err)
+		}
+	}
 	s.conn, err = sqlconn.Open(s.opts.Open, s.path, sqlconn.Create)
 	if err != nil {
 		return explain(s.path, err)
@@ -107,8 +127,7 @@ func (s *seeder) run(ctx context.Context) error {
 	return err
 }
 
-// prepare decides whether there is something to do, and whether there is room
-// for it, before the disk is touched.
+// prepare decides whether there is something to do, before the disk is touched.
 func (s *seeder) prepare() (fresh bool, err error) {
 	info, err := inspect(s.files, s.opts.Open)
 	switch {
@@ -116,6 +135,11 @@ func (s *seeder) prepare() (fresh bool, err error) {
 		fresh = true
 	case err != nil:
 		return false, err
+	case s.opts.Overwrite:
+		if err := s.leaveWAL(); err != nil {
+			return false, err
+		}
+		fresh, s.size = true, 0
 	default:
 		if err := info.Match(s.spec); err != nil {
 			return false, err
@@ -129,7 +153,21 @@ func (s *seeder) prepare() (fresh bool, err error) {
 			return false, err
 		}
 	}
-	return fresh, s.mustFit()
+	return fresh, nil
+}
+
+// leaveWAL makes the data set that is to be replaced a file without journals, which
+// also finds out whether another process has it open.
+func (s *seeder) leaveWAL() (err error) {
+	if err := s.mustBeWritable(); err != nil {
+		return err
+	}
+	c, err := sqlconn.Open(s.opts.Open, s.path, sqlconn.Existing)
+	if err != nil {
+		return explain(s.path, err)
+	}
+	s.conn = c
+	return errors.Join(explain(s.path, s.configure()), explain(s.path, c.Close()))
 }
 
 // mustFit compares what is still to be written with the free space.

@@ -40,25 +40,47 @@ func specFlags(flags *pflag.FlagSet, spec *accounts.Spec) {
 }
 
 func (a *app) seedCommand() *cobra.Command {
-	var spec accounts.Spec
-	var db string
+	var s seeding
+	var verify bool
 	cmd := &cobra.Command{
 		Use:   "seed",
 		Short: "Make a data set of accounts",
-		Long: `Make a data set of accounts 1 to --rows, through SQL in large transactions.
+		Long: `Make a data set of accounts 1 to --rows.
 
+By pages, the file is written page by page as SQLite would have left it: a new
+table without indexes, at the speed of the disk. It gets its name when it is
+whole; interrupted, nothing is left.
+
+Through SQL, the accounts are inserted in large transactions: everything else.
 Interrupted by Ctrl-C or kill -9 it goes on behind its last commit when it is
 started again with the same parameters.`,
-		Example: "  tpssim seed --rows 10m\n  tpssim seed --rows 1e9 --db /data/billion.db",
+		Example: "  tpssim seed --rows 10m\n  tpssim seed --rows 1e9 --db /data/billion.db --verify",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.seed(cmd.Context(), db, spec, false)
+			if err := a.seed(cmd.Context(), s); err != nil || !verify {
+				return err
+			}
+			return a.check(cmd.Context(), s.path)
 		},
 	}
-	cmd.Flags().SortFlags = false
-	specFlags(cmd.Flags(), &spec)
-	cmd.Flags().StringVar(&db, "db", defaultDB, "the database `file`")
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	specFlags(flags, &s.spec)
+	flags.StringVar(&s.path, "db", defaultDB, "the database `file`")
+	choiceVar(flags, (*string)(&s.method), "method", string(dataset.Auto), "auto, pages or sql",
+		string(dataset.Auto), string(dataset.Pages), string(dataset.SQL))
+	flags.BoolVar(&s.force, "force", false, "replace a data set that is there; never a file that is not ours or in use")
+	flags.BoolVar(&verify, "verify", false, "check the whole data set afterwards")
 	return cmd
+}
+
+// seeding is what is to be seeded, where and how.
+type seeding struct {
+	path    string
+	spec    accounts.Spec
+	method  dataset.Method
+	force   bool
+	implied bool // a run needs it and nobody asked for it
 }
 
 // noArgs refuses arguments with a line of this program's own.
@@ -69,36 +91,41 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// seed makes or completes the data set at path and tells what it did. implied
-// means that a run needs it and nobody asked for it.
-func (a *app) seed(ctx context.Context, path string, spec accounts.Spec, implied bool) error {
+// seed makes or completes a data set and tells what it did.
+func (a *app) seed(ctx context.Context, s seeding) error {
+	path, spec := s.path, s.spec
 	if err := spec.Validate(); err != nil {
 		return usageError(err)
 	}
-	if implied {
+	if s.implied {
 		a.note("%s is not there or not complete: seeding %s accounts first (%s)", path, humanize.Comma(spec.Rows), humanize.IBytes(uint64(dataset.Forecast(spec))))
 	}
 	w := newWatched("seeding", "rows")
+	w.size = dataset.Forecast(spec)
 	stop := a.watch(w.poll)
 	made, err := dataset.Seed(ctx, path, spec, dataset.Options{
 		Progress:  w.progress,
 		Stage:     func(name string) { w.stage("seeding: " + name) },
 		Lock:      writer.Lock,
 		FreeBytes: machine.FreeBytes,
+		Method:    s.method,
+		Overwrite: s.force,
 	})
 	stop()
 	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) && made.Method == dataset.Pages:
+		return &codeError{exitInterrupted, errors.New("interrupted: nothing was left; the same command begins anew")}
 	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return &codeError{exitInterrupted, fmt.Errorf("interrupted: %s of %s accounts are in %s; the same command goes on behind them",
 			humanize.Comma(made.Rows), humanize.Comma(spec.Rows), path)}
 	case err != nil:
 		return explain(path, err)
-	case made.Existed && !implied:
-		fmt.Fprintf(a.stdout, "%s is complete already: %s accounts, %s\n", path, humanize.Comma(made.Rows), humanize.IBytes(uint64(made.Bytes)))
-	case !implied:
+	case made.Existed && !s.implied:
+		fmt.Fprintf(a.stdout, "%s is complete already: %s accounts, %s (--force makes it anew)\n", path, humanize.Comma(made.Rows), humanize.IBytes(uint64(made.Bytes)))
+	case !s.implied:
 		speed := float64(made.Inserted) / made.Elapsed.Seconds()
-		fmt.Fprintf(a.stdout, "%s: %s accounts in %s (%s rows/s), %s\n", path, humanize.Comma(made.Rows),
-			made.Elapsed.Round(time.Millisecond), humanize.Comma(int64(speed)), humanize.IBytes(uint64(made.Bytes)))
+		fmt.Fprintf(a.stdout, "%s: %s accounts in %s by %s (%s rows/s), %s\n", path, humanize.Comma(made.Rows),
+			made.Elapsed.Round(time.Millisecond), made.Method, humanize.Comma(int64(speed)), humanize.IBytes(uint64(made.Bytes)))
 	}
 	return nil
 }
@@ -152,6 +179,7 @@ func (a *app) check(ctx context.Context, path string) error {
 type watched struct {
 	label       atomic.Pointer[string]
 	unit        string
+	size        int64 // bytes of the whole, 0 when they do not matter
 	done, total atomic.Int64
 }
 
@@ -169,7 +197,7 @@ func (w *watched) progress(done, total int64) {
 }
 
 func (w *watched) poll() status {
-	return status{label: *w.label.Load(), unit: w.unit, done: w.done.Load(), total: w.total.Load()}
+	return status{label: *w.label.Load(), unit: w.unit, done: w.done.Load(), total: w.total.Load(), size: w.size}
 }
 
 // missing is the error for a data set that is not there.
@@ -215,7 +243,7 @@ func (a *app) dataSet(ctx context.Context, path string, spec accounts.Spec, may 
 		if err := may.fits(spec); err != nil {
 			return dataset.Info{}, err
 		}
-		if err := a.seed(ctx, path, spec, true); err != nil {
+		if err := a.seed(ctx, seeding{path: path, spec: spec, implied: true}); err != nil {
 			return dataset.Info{}, err
 		}
 		info, err = dataset.Inspect(path)

@@ -19,6 +19,7 @@ type status struct {
 	unit  string // what is counted; "B" for bytes
 	done  int64
 	total int64 // 0 when unknown
+	size  int64 // bytes of the total, 0 when they do not matter
 }
 
 const (
@@ -172,6 +173,9 @@ func (p *pace) describe(s status, now time.Time) (head, share, tail string) {
 	}
 	speed := float64(advanced) / elapsed.Seconds()
 	tail = fmt.Sprintf(", %s/s", amount(int64(speed), s.unit))
+	if s.size > 0 && s.total > 0 {
+		tail += fmt.Sprintf(", %s/s", humanize.IBytes(uint64(speed*float64(s.size)/float64(s.total))))
+	}
 	if s.total > 0 {
 		left := time.Duration(float64(max(s.total-s.done, 0)) / speed * float64(time.Second))
 		tail += fmt.Sprintf(", %v left", left.Round(time.Second))

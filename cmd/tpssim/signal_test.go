@@ -81,8 +81,8 @@ func TestInterruptedRunAsJSON(t *testing.T) {
 func TestInterruptedSeedAndCheck(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s.db")
-	const rows = "3m"
-	p := start(t, "seed", "--rows", rows, "--db", path)
+	seed := []string{"seed", "--method", "sql", "--rows", "3m", "--db", path}
+	p := start(t, seed...)
 	awaitFile(t, path+"-journal", 1)
 	p.Process.Signal(os.Interrupt)
 	if code := p.code(t); code != exitInterrupted {
@@ -96,7 +96,7 @@ func TestInterruptedSeedAndCheck(t *testing.T) {
 	}
 	alone(t, path)
 
-	if code, stdout, stderr := invoke(t, "seed", "-q", "--rows", rows, "--db", path); code != exitOK || !strings.Contains(stdout, "3,000,000 accounts in ") {
+	if code, stdout, stderr := invoke(t, append(seed, "-q")...); code != exitOK || !strings.Contains(stdout, "3,000,000 accounts in ") {
 		t.Fatalf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	alone(t, path)
@@ -113,10 +113,34 @@ func TestInterruptedSeedAndCheck(t *testing.T) {
 	whole(t, path)
 }
 
+// Ctrl-C while the data set is written by pages leaves nothing, unless it came too
+// late.
+func TestInterruptedSeedByPages(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s.db")
+	p := start(t, "seed", "--rows", "20m", "--db", path)
+	awaitFile(t, path+"-lock", 0)
+	p.Process.Signal(os.Interrupt)
+	switch code := p.code(t); code {
+	case exitInterrupted:
+		if got := p.stderr.String(); got != "tpssim: interrupted: nothing was left; the same command begins anew\n" {
+			t.Errorf("stderr %q", got)
+		}
+		if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) > 0 {
+			t.Errorf("left %v, %v", entries, err)
+		}
+	case exitOK:
+		alone(t, path)
+	default:
+		t.Errorf("exit code %d: %s", code, &p.stderr)
+	}
+}
+
 // Ctrl-C while a run makes its data set: the same run goes on with it.
 func TestInterruptedImpliedSeed(t *testing.T) {
 	t.Parallel()
-	args := []string{"run", "--rows", "3m", "-n", "100", "--runs", "1"}
+	// The article's schema is seeded through SQL, which leaves something to go on with.
+	args := []string{"run", "--schema", "article", "--rows", "3m", "-n", "100", "--runs", "1"}
 	p := command(args...)
 	p.Dir = t.TempDir()
 	p.start(t)
