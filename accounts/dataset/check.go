@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
@@ -89,12 +90,17 @@ func Check(ctx context.Context, path string, opts Options) (report CheckReport, 
 	if err := info.Ready(); err != nil {
 		return CheckReport{Info: info}, err
 	}
+	ahead, err := openReadAhead(f.path, info.Bytes())
+	if err != nil {
+		return CheckReport{Info: info}, explain(f.path, err)
+	}
+	defer func() { err = errors.Join(err, ahead.file.Close()) }()
 	c, err := sqlconn.Open(opts.Open, f.path, sqlconn.Existing)
 	if err != nil {
 		return CheckReport{Info: info}, explain(f.path, err)
 	}
 	defer func() { err = errors.Join(err, explain(f.path, c.Close())) }()
-	k := checker{conn: c, opts: opts, report: CheckReport{Info: info}}
+	k := checker{conn: c, opts: opts, ahead: ahead, report: CheckReport{Info: info}}
 	err = k.run(ctx)
 	return k.report, explain(f.path, err)
 }
@@ -103,6 +109,7 @@ func Check(ctx context.Context, path string, opts Options) (report CheckReport, 
 type checker struct {
 	conn   *sqlconn.Conn
 	opts   Options
+	ahead  *readAhead
 	report CheckReport
 }
 
@@ -110,7 +117,7 @@ func (k *checker) run(ctx context.Context) error {
 	if err := k.conn.Exec(fmt.Sprintf("PRAGMA cache_size = -%d", checkCacheBytes>>10)); err != nil {
 		return err
 	}
-	stop := watchReads(k.opts.Progress, expectedReads(k.report.Info))
+	stop := watchReads(k.opts.Progress, expectedReads(k.report.Info), &k.ahead.read)
 	err := k.conn.Interruptible(ctx, k.all)
 	stop(err == nil)
 	if err != nil && ctx.Err() != nil {
@@ -151,6 +158,7 @@ func (k *checker) problem(format string, args ...any) {
 }
 
 func (k *checker) integrity() error {
+	defer k.ahead.start()()
 	query := fmt.Sprintf("PRAGMA integrity_check(%d)", maxProblems)
 	return k.conn.Each(query, func(s sqliteh.Stmt) error {
 		if text := s.ColumnText(0); text != "ok" {
@@ -244,12 +252,12 @@ func expectedReads(info Info) int64 {
 }
 
 // watchReads tells progress how much this process has read since now, against
-// total, until the returned function is called. SQLite is built without a
+// total and without the others, until the returned function is called. SQLite is built without a
 // progress handler, and its one long statement lets nothing else through; the
 // kernel's counter of the process needs neither. It counts reads that the page
 // cache serves too, but not those of SQLite's own cache, so done can end below
 // total: the last call says total when the work was finished.
-func watchReads(progress func(done, total int64), total int64) (stop func(finished bool)) {
+func watchReads(progress func(done, total int64), total int64, others *atomic.Int64) (stop func(finished bool)) {
 	if progress == nil {
 		return func(bool) {}
 	}
@@ -268,7 +276,7 @@ func watchReads(progress func(done, total int64), total int64) (stop func(finish
 				return
 			case <-tick.C:
 				now, _ := bytesRead()
-				progress(min(max(0, now-first), total), total)
+				progress(min(max(0, now-first-others.Load()), total), total)
 			}
 		}
 	}()

@@ -358,7 +358,7 @@ func TestLargeTables(t *testing.T) {
 		rowid(3_000_000_000, 1_000_000_000, 3900, 4096), // a page each: numbers above 2^31
 		rowid(4_000_000_000, 1, 470, 512),
 		rowid(1_000_000_000_000, 4_000_000, 20, 65536),
-		rowid(10_000_000_000_000, 100_000, 0, 65536), // ids of seven bytes
+		rowid(10_000_000_000_000, 100_000, 0, 65536),    // ids of seven bytes
 		rowid(1_400_000_000, 1_000_000_000, 2000, 1024), // two overflow pages each
 	} {
 		tree, err := New(spec, template(4, spec.PageSize), 3)
