@@ -24,6 +24,7 @@ const (
 type readAhead struct {
 	file *os.File
 	size int64
+	lead int64        // how far it is in front of SQLite at most
 	read atomic.Int64 // bytes that it read itself
 }
 
@@ -34,7 +35,7 @@ func openReadAhead(path string, size int64) (*readAhead, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &readAhead{file: f, size: size}, nil
+	return &readAhead{file: f, size: size, lead: aheadBytes}, nil
 }
 
 // start reads until the function that it returns is called. Where the system does
@@ -44,6 +45,14 @@ func (r *readAhead) start() (stop func()) {
 	if !ok {
 		return func() {}
 	}
+	return r.follow(func() int64 {
+		now, _ := bytesRead()
+		return now - begin - r.read.Load()
+	})
+}
+
+// follow reads in front of somebody who has read done bytes.
+func (r *readAhead) follow(done func() int64) (stop func()) {
 	quit, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -51,10 +60,9 @@ func (r *readAhead) start() (stop func()) {
 		pause := time.NewTicker(aheadPause)
 		defer pause.Stop()
 		for end := r.size; end > 0; {
-			now, _ := bytesRead()
-			reached := r.size - (now - begin - r.read.Load()) // by SQLite, about
-			end = min(end, max(reached, 0))
-			if end < reached-aheadBytes {
+			reached := r.size - done()
+			end = min(end, max(reached, 0)) // what was read already need not be
+			if end <= reached-r.lead {
 				select {
 				case <-quit:
 					return
