@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
 
@@ -80,17 +81,25 @@ func TestContract19WALBytes(t *testing.T) {
 // leaves a log as long as the one before.
 func TestContract11IdleLeavesNothing(t *testing.T) {
 	w := openTest(t, writer.Options{Checkpoint: writer.Checkpoint{Idle: true}})
+	// A request in the queue would put the checkpoint off, so nothing is sent
+	// before it has run.
+	checkpoints := func(n uint64) {
+		for deadline := time.Now().Add(time.Minute); w.Stats().Checkpoints < n; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("checkpoint %d did not come: %+v", n, w.Stats())
+			}
+		}
+	}
 	do(t, w, insert(1))
+	checkpoints(1)
 	fence(t, w)
 	before := w.Stats()
 	for i := range 10 {
 		do(t, w, func(tx *writer.Tx) error { return second(tx.Exec("UPDATE entry SET note = ?", i)) })
-		fence(t, w)
-		if pending := w.Stats().WALPending; pending != 0 {
-			t.Errorf("%d bytes are pending after batch %d", pending, i)
-		}
+		checkpoints(before.Checkpoints + uint64(i) + 1)
 	}
-	if got := w.Stats().Sub(before); got.Checkpoints != 10 || got.CheckpointPages != 10 || got.WALBytes != 10*walFrame {
+	fence(t, w)
+	if got := w.Stats().Sub(before); got.WALPending != 0 || got.Checkpoints != 10 || got.CheckpointPages != 10 || got.WALBytes != 10*walFrame {
 		t.Errorf("got %+v, want ten pages in ten checkpoints", got)
 	}
 }
