@@ -38,6 +38,10 @@ func lookAt(path string) (files, error) {
 	}
 	if resolved, err := filepath.EvalSymlinks(abs); err == nil {
 		abs = resolved
+	} else if link, lerr := os.Lstat(abs); lerr == nil && link.Mode()&fs.ModeSymlink != 0 {
+		// What is made here would replace the link or go where it points,
+		// depending on how it is made.
+		return files{}, refuse(abs, ErrNotFile, "it is a link that leads nowhere: name the file itself (%s)", err)
 	}
 	f := files{path: abs}
 	info, err := os.Stat(abs)
