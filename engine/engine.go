@@ -26,6 +26,10 @@ type Tx interface {
 	// Add changes what account id holds by delta. Anything but exactly one
 	// changed row is ErrNoAccount.
 	Add(id, delta int64) error
+	// Swap is a compare-and-set: if account id holds old, it makes it hold balance
+	// and returns true; otherwise it changes nothing. An account that is not there
+	// holds no old.
+	Swap(id, old, balance int64) (bool, error)
 	// Record inserts a row into the transfer table.
 	Record(from, to, amount int64) error
 }
@@ -51,15 +55,19 @@ type Engine interface {
 	Reset(ctx context.Context) error
 	// Settings returns the effective settings, as read back from the database.
 	Settings() Settings
-	// Observe starts an interval; the function that it returns tells what
-	// happened since.
-	Observe() func() Stats
+	// Stats returns what the engine has done since it was opened, as far as it is
+	// counted; Stats.Sub makes an interval of two. It disturbs nobody.
+	Stats() Stats
+	// Quiet returns when everything that was acknowledged before it was called is
+	// counted. After a storage failure it returns ErrStopped, and the last batch may
+	// not be.
+	Quiet(ctx context.Context) error
 	// ForeignWrites reports whether somebody else has changed the database since
 	// it was opened.
 	ForeignWrites(ctx context.Context) (bool, error)
 	// Classify names the kind of an error of Update or View in one or two words.
-	// All engines say busy, cancelled, closed, deadline, no account, panic and
-	// stopped for these, and error for an error that is not theirs.
+	// All engines say busy, cancelled, closed, constraint, deadline, no account,
+	// panic and stopped for these, and error for an error that is not theirs.
 	Classify(err error) string
 	// InDoubt reports whether err leaves open if the transaction was committed.
 	// Transactions with the same group share their fate.
@@ -89,6 +97,36 @@ type Cacher interface {
 	Resident() (float64, error)
 }
 
+// Pinner is an Engine whose log a reader can keep from being emptied.
+type Pinner interface {
+	// Pin opens a connection of its own with a snapshot of the database as it is
+	// now, which is held until release is called or the engine is closed. release
+	// may be called more than once.
+	Pin(ctx context.Context) (release func() error, err error)
+}
+
+// Scripter is an Engine that runs SQL that users wrote.
+type Scripter interface {
+	// UpdateSQL is Update for a function that brings its own statements.
+	UpdateSQL(ctx context.Context, t *Timing, fn func(SQLTx) error) error
+}
+
+// SQLTx is a transaction that takes SQL in the database's own dialect.
+type SQLTx interface {
+	// Run runs one statement to its end with args, which it does not keep, bound to
+	// its parameters ?1, ?2 and so on, of which there must be as many: int64,
+	// float64, string, []byte or nil. row, if not nil, receives the first row, or no
+	// values if there is none. Statements that control the transaction, or settings
+	// of the connection, are refused. Errors tell what the database said.
+	Run(sql string, args []any, row *Row) error
+}
+
+// Row is one row of a result: int64, float64, string, []byte or nil.
+type Row struct {
+	Columns []string
+	Values  []any
+}
+
 // ErrStopped means that a storage failure stopped the engine: what was in doubt is
 // known only after the database was opened again. Every later call returns it, and
 // so does Close.
@@ -106,6 +144,9 @@ type Timing struct {
 	Ended      int64 // its function ended
 	Committing int64 // COMMIT started
 	Committed  int64 // COMMIT returned
+	// Checkpointing is for how many of the nanoseconds from Accepted to Begun
+	// checkpoints held the engine.
+	Checkpointing int64
 }
 
 // Settings are the effective settings of an engine. What a database does not have
@@ -122,21 +163,6 @@ type Settings struct {
 	Queue       int
 	Savepoints  string
 	Readers     int
-}
-
-// Stats is what an engine did in an interval.
-type Stats struct {
-	Batches        int64
-	BatchMean      float64 // transactions
-	BatchP50       int64
-	BatchMax       int64
-	Busy           time.Duration // from BEGIN to the end of COMMIT
-	Commits        int64
-	RolledBack     int64
-	Checkpoints    int64
-	CheckpointTime time.Duration
-	WALBytes       int64
-	WALPending     int64 // now
 }
 
 // Access is the way in which transactions reach the database.

@@ -5,15 +5,13 @@ package report
 import (
 	"encoding/json"
 	"io"
-
-	"github.com/tpssim/tpssim/tps"
 )
 
 // Renderer writes a result and returns the writer's error.
 type Renderer func(io.Writer) error
 
 // JSON renders a result as one indented object; docs/json.md describes it.
-func JSON(r *tps.Result) Renderer {
+func JSON(r any) Renderer {
 	return func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false)
@@ -23,7 +21,7 @@ func JSON(r *tps.Result) Renderer {
 }
 
 // JSONLine renders a result as one line, for files that hold one run a line.
-func JSONLine(r *tps.Result) Renderer {
+func JSONLine(r any) Renderer {
 	return func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false)

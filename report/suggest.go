@@ -13,6 +13,8 @@ var loadFlags = map[string]bool{
 	"-n": true, "--transactions": true,
 	"-c": true, "--concurrency": true,
 	"-d": true, "--duration": true,
+	"-R": true, "--rate": true, "--stage": true,
+	"--arrival": true, "--burst-size": true, "--max-in-flight": true,
 	"--runs": true, "--warmup": true,
 }
 

@@ -46,6 +46,34 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+func TestLength(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		30 * time.Second: "30 s", 50 * time.Millisecond: "50 ms", 1500 * time.Millisecond: "1.5 s", 90 * time.Second: "90 s", 2 * time.Minute: "2m",
+		time.Hour: "1h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 10*time.Minute + 30*time.Second: "10m30s", 250 * time.Microsecond: "250 µs",
+		20 * time.Minute: "20m", 100 * time.Hour: "100h", 0: "0 µs",
+	} {
+		if got := length(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestCompact(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0", 9999: "9999", 10_000: "10.0k", 99_949: "99.9k", 99_950: "100k", 999_499: "999k", 999_500: "1.00m", 9_994_999: "9.99m", 9_995_000: "10.0m",
+		1_000_000_000: "1.00b", 1_500_000_000_000: "1.50t", math.MaxInt64: "9.22E",
+	} {
+		if got := compact(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		if text := compact(rapid.Int64Min(0).Draw(t, "n")); len(text) > 5 {
+			t.Fatal(text)
+		}
+	})
+}
+
 func TestRoundRate(t *testing.T) {
 	for _, test := range []struct {
 		rate float64
@@ -109,6 +137,8 @@ func TestSuggestion(t *testing.T) {
 		{"run -c 8 -d 10 --dist uniform", "tpssim run --dist uniform -R 500 -d 30s"},
 		{"run --db $HOME/it's.db -n 5", `tpssim run --db '$HOME/it'\''s.db' -R 500 -d 30s`},
 		{"run -n", "tpssim run -R 500 -d 30s"},
+		{"run -R20 --stage 10s:5 --stage=1s:5->6 --arrival poisson --burst-size 3 --max-in-flight 9 --warmup 1s -L 50 -P 1", "tpssim run -L 50 -P 1 -R 500 -d 30s"},
+		{"run --rate 5 --threshold p99<5ms -d10", "tpssim run --threshold 'p99<5ms' -R 500 -d 30s"},
 	} {
 		res := &tps.Result{Scenario: "funds", TPS: 1000, Argv: strings.Fields(test.argv)}
 		if got := suggestion(res); got != test.want {

@@ -21,31 +21,49 @@ func (s *session) fill(res *tps.Result, resident float64) {
 	res.Load.Rows, res.Load.Schema = s.Spec.Rows, string(s.Spec.Schema)
 	res.Load.PayloadBytes, res.Load.Indexes = s.Spec.Payload, s.Spec.Indexes
 	res.Load.ReadsPerTx = s.Reads
-	res.Load.Think = s.Think
+	res.Load.Think, res.Load.MaxTries, res.Load.PinReader = s.Think, s.MaxTries, s.PinReader
+	if s.Think > 0 && !s.Scenario.ThinksOutside {
+		res.Load.ThinkBound = 1 / s.Think.Seconds()
+	}
 	res.Load.Cache = s.Cache
 	res.Settings = tps.Settings(s.engine.Settings())
 	if res.MedianRun < len(s.rounds) {
-		res.Writer = writerStats(s.rounds[res.MedianRun], res.Elapsed)
+		shown := s.rounds[res.MedianRun]
+		res.Writer, res.Statements = writerStats(shown.engine, res), shown.statements
 	}
-	s.locate(res)
-	s.verify(res)
+	if s.Scripts != nil {
+		res.Load.Scripts = s.Scripts.names()
+		s.noteForeign(res)
+	} else {
+		s.locate(res)
+		s.verify(res)
+	}
 	res.Warnings = append(res.Warnings, s.warnings(res, resident)...)
 }
 
-// writerStats converts an engine's statistics of a round that took elapsed.
-func writerStats(st engine.Stats, elapsed time.Duration) tps.Writer {
+// writerStats converts an engine's statistics of the round that res is of.
+func writerStats(st engine.Stats, res *tps.Result) tps.Writer {
 	w := tps.Writer{
 		Batches:         st.Batches,
-		BatchSize:       tps.BatchSize{Mean: st.BatchMean, P50: st.BatchP50, Max: st.BatchMax},
+		BatchSize:       tps.BatchSize{Mean: st.BatchMean(), P50: st.BatchQuantile(0.5), Max: st.BatchQuantile(1)},
+		BatchSizes:      []tps.Bucket{},
 		Commits:         st.Commits,
 		RolledBack:      st.RolledBack,
 		Checkpoints:     st.Checkpoints,
 		CheckpointTime:  st.CheckpointTime,
 		WALBytes:        st.WALBytes,
 		WALPendingBytes: st.WALPending,
+		WALBlocked:      st.WALBlocked,
+		WALFileMax:      st.WALFileBytes,
 	}
-	if elapsed > 0 {
-		w.BusyFraction = min(float64(st.Busy)/float64(elapsed), 1)
+	for _, b := range st.BatchSizes {
+		w.BatchSizes = append(w.BatchSizes, tps.Bucket(b))
+	}
+	for _, sample := range res.Series {
+		w.WALFileMax = max(w.WALFileMax, sample.WALFileBytes)
+	}
+	if res.Elapsed > 0 {
+		w.BusyFraction = min(float64(st.Busy)/float64(res.Elapsed), 1)
 	}
 	return w
 }
@@ -71,11 +89,17 @@ func (s *session) locate(res *tps.Result) {
 // verify compares the balances with the journal.
 func (s *session) verify(res *tps.Result) {
 	v := accounts.Check(s.pool, s.journal, s.ids, s.before, s.after)
-	res.Verify = tps.Verify{OK: v.OK, AccountsChecked: v.AccountsChecked, Conserved: v.Conserved, Detail: v.Detail}
-	switch {
-	case s.foreign && !v.OK:
+	res.Verify = tps.Verify{Checked: true, OK: v.OK, AccountsChecked: v.AccountsChecked, Conserved: v.Conserved, Detail: v.Detail}
+	if s.foreign && !v.OK {
 		res.Verify.Detail = "another program wrote to the database during the run, so nothing can be proved; " + v.Detail
-	case s.foreign:
+		return
+	}
+	s.noteForeign(res)
+}
+
+// noteForeign warns of changes by others.
+func (s *session) noteForeign(res *tps.Result) {
+	if s.foreign {
 		res.Warnings = append(res.Warnings, "another program wrote to the database during the run")
 	}
 }
@@ -100,12 +124,15 @@ func (s *session) warnings(res *tps.Result, resident float64) (list []string) {
 	}
 	if closed && queued && res.Acknowledged > 0 && idle > idleShare {
 		why := "more callers would get more out of it"
-		if s.Reads > 0 {
+		switch {
+		case s.Reads > 0:
 			why = "its callers were with their reads"
+		case s.Scenario.ThinksOutside && s.Think > 0:
+			why = "its callers were thinking"
 		}
 		list = append(list, fmt.Sprintf("generator-bound: the writer was idle %.0f %% of the time; %s", 100*idle, why))
 	}
-	if done := res.Acknowledged + res.Failed; s.pool.Wrapped(uint64(done)) {
+	if done := res.Acknowledged + res.Failed; s.pool != nil && s.pool.Wrapped(uint64(done)) {
 		list = append(list, fmt.Sprintf("%d transactions used a pool of %d transfers again and again", done, s.pool.Len()))
 	}
 	if resident >= residentShare && s.Cache != CacheCold {
@@ -120,9 +147,6 @@ func (s *session) warnings(res *tps.Result, resident float64) (list []string) {
 	}
 	if s.reopens > 0 {
 		list = append(list, fmt.Sprintf("the database was opened again after %d storage failure(s); what was in doubt is part of the proof", s.reopens))
-	}
-	if s.Think > 0 {
-		list = append(list, fmt.Sprintf("--think holds the writer: at most one transaction in %v is possible, whatever else is tuned", s.Think))
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,13 +39,25 @@ type Config struct {
 	Load tps.Config
 	// Reads is the number of awaited point reads for each transaction.
 	Reads int
-	// Think is waited inside each transaction, between its two updates.
+	// Think is waited inside each transaction, between its two updates, or where
+	// the scenario thinks.
 	Think time.Duration
+	// MaxTries bounds the attempts of a transaction of a scenario that retries. 0:
+	// DefaultMaxTries.
+	MaxTries int
+	// PinReader holds a read transaction open for so long from the start of each
+	// round. 0: none.
+	PinReader time.Duration
+	// Statements asks for the time of each statement.
+	Statements bool
 	// FailRate and PanicRate are the shares of transactions, 0 to 1, whose
 	// application code fails or panics after the first update.
 	FailRate, PanicRate float64
 	// Cache is one of the Cache constants.
 	Cache string
+	// Scripts is the workload of the scenario Scripted, which needs no data set:
+	// Spec, Dist and Layout are unused then.
+	Scripts *Scripts
 	// Progress, if not nil, is told of the reading before and after the load.
 	Progress func(stage string, done, total int)
 }
@@ -58,6 +71,20 @@ func (c *Config) Validate() error {
 		return tps.ConfigError("--think must be 0 or more")
 	case c.Reads < 0:
 		return tps.ConfigError("--reads must be 0 or more")
+	case c.Reads > 0 && c.Scenario.op != nil:
+		return tps.ConfigError("--reads has no meaning here: this scenario reads what it needs")
+	case (c.Scripts != nil) != (c.Scenario.Name == Scripted.Name):
+		return tps.ConfigError("scenarios: scripts belong to the scenario script, and it to them")
+	case c.Scripts != nil && (c.Think > 0 || c.FailRate > 0 || c.PanicRate > 0):
+		return tps.ConfigError("--think, --fail-rate and --panic-rate belong to the built-in scenarios: a script says \\sleep itself")
+	case c.Scripts != nil && c.Cache == CacheWarm:
+		return tps.ConfigError("--cache warm needs a data set of accounts: which rows a script reads is not known")
+	case c.MaxTries < 0:
+		return tps.ConfigError("--max-tries must be 1 or more")
+	case c.MaxTries > 0 && !c.Scenario.Retries:
+		return tps.ConfigError("--max-tries needs a scenario that tries again: optimistic")
+	case c.PinReader < 0:
+		return tps.ConfigError("--pin-reader must be longer than 0")
 	case c.Reads > 0 && c.Scenario.Direct:
 		return tps.ConfigError("--reads needs a scenario with a queue: direct has no caller that could wait")
 	case c.Cache != CacheAsIs && c.Cache != CacheCold && c.Cache != CacheWarm:
@@ -66,22 +93,18 @@ func (c *Config) Validate() error {
 	return nil
 }
 
+// DefaultMaxTries is how often a transaction is tried before it gives up.
+const DefaultMaxTries = 100
+
 // expected returns how many transactions the load may run, as far as that is
 // known before it does.
 func (c *Config) expected() int64 {
-	l := &c.Load
-	byTime := int64(min((l.Duration+l.Warmup).Seconds()*guessedTPS, accounts.MaxPool))
-	if l.Rate > 0 {
-		pacer := tps.Pacer{Rate: l.Rate}
-		byTime = min(pacer.Arrivals(l.Duration), accounts.MaxPool) + min(pacer.Arrivals(l.Warmup), accounts.MaxPool)
+	n := c.Load.Expected()
+	if c.Load.Mode() != tps.OpenLoop && c.Load.Duration > 0 {
+		byTime := (c.Load.Duration + c.Load.Warmup).Seconds() * guessedTPS
+		n = min(byTime, cmp.Or(n, byTime))
 	}
-	switch {
-	case l.Duration == 0:
-		return l.Transactions
-	case l.Transactions == 0:
-		return byTime
-	}
-	return min(l.Transactions, byTime)
+	return int64(min(n, accounts.MaxPool))
 }
 
 // guessedTPS sizes the pool of a closed loop, which is as fast as it happens to
@@ -94,12 +117,21 @@ type session struct {
 	ids       []int64
 	before    []int64
 	after     []int64
-	rounds    []engine.Stats
-	observe   func() engine.Stats
+	rounds    []round
+	began     engine.Stats // when the round did
+	sampled   engine.Stats // at the last sample
+	measuring bool         // no warm-up
+	unpin     func() error
 	foreign   bool
 	unsettled error // why the engine could not pay its debts after a round
 	lost      error // why it could not be opened again after a storage failure
 	reopens   int   // how often a storage failure made it necessary
+}
+
+// round is what a round leaves behind beside the harness's own figures.
+type round struct {
+	engine     engine.Stats
+	statements []tps.Statement
 }
 
 // Run runs the scenario and proves its result. The Result lacks only what belongs
@@ -130,11 +162,21 @@ func Run(ctx context.Context, cfg Config) (*tps.Result, error) {
 // configure fills in the load's functions.
 func (s *session) configure() {
 	l := &s.Load
-	if s.Scenario.Direct {
+	switch scenario := s.Scenario; {
+	case scenario.Direct:
 		l.BatchOp = s.batchOp
-	} else {
+	case scenario.op != nil:
+		l.Op = func(ctx context.Context, i uint64, tr *tps.Trace) error { return scenario.op(s.work, ctx, i, tr) }
+	default:
 		l.Op = s.op
 	}
+	if s.Scenario.Retries {
+		s.MaxTries = cmp.Or(s.MaxTries, DefaultMaxTries)
+	}
+	if l.Mode() == tps.OpenLoop {
+		s.skipAfter = int64(l.LatencyLimit)
+	}
+	l.OnSample, l.Interim = s.onSample(l.OnSample), s.interim(l.Interim)
 	l.Now = func() int64 { return s.engine.Now() }
 	l.Classify = s.classify
 	l.Settle = s.settle
@@ -142,14 +184,9 @@ func (s *session) configure() {
 	l.AfterRun = s.afterRun
 }
 
-// run runs the load between two readings of the balances.
+// run runs the load, between two readings of the balances when there are some.
 func (s *session) run(ctx context.Context) (*tps.Result, error) {
 	s.endless = context.WithoutCancel(ctx)
-	s.pool = accounts.NewPool(s.expected(), s.RandomSeed, s.Dist, s.Layout)
-	s.journal = accounts.NewJournal(s.pool.Len())
-	s.ids = s.pool.Accounts()
-	s.before, s.after = make([]int64, len(s.ids)), make([]int64, len(s.ids))
-
 	cacher, _ := s.engine.(engine.Cacher)
 	resident := -1.0
 	if cacher != nil {
@@ -157,12 +194,17 @@ func (s *session) run(ctx context.Context) (*tps.Result, error) {
 			resident = share
 		}
 	}
-	readBefore := func() error { return s.read(ctx, "reading balances", s.before) }
-	if cacher != nil && s.Cache != CacheWarm {
-		if err := cacher.Preserve(readBefore); err != nil {
+	if s.Scripts == nil {
+		s.draw()
+		readBefore := func() error { return s.read(ctx, "reading balances", s.before) }
+		if cacher != nil && s.Cache != CacheWarm {
+			if err := cacher.Preserve(readBefore); err != nil {
+				return nil, err
+			}
+		} else if err := readBefore(); err != nil {
 			return nil, err
 		}
-	} else if err := readBefore(); err != nil {
+	} else if err := s.Scripts.prepare(); err != nil {
 		return nil, err
 	}
 
@@ -180,8 +222,19 @@ func (s *session) run(ctx context.Context) (*tps.Result, error) {
 	return res, nil
 }
 
-// read reads the touched accounts.
+// draw draws the transfers.
+func (s *session) draw() {
+	s.pool = accounts.NewPool(s.expected(), s.RandomSeed, s.Dist, s.Layout)
+	s.journal = accounts.NewJournal(s.pool.Len())
+	s.ids = s.pool.Accounts()
+	s.before, s.after = make([]int64, len(s.ids)), make([]int64, len(s.ids))
+}
+
+// read reads the touched accounts, which scripts have none of.
 func (s *session) read(ctx context.Context, stage string, into []int64) error {
+	if s.Scripts != nil {
+		return nil
+	}
 	return s.engine.Balances(ctx, s.ids, into, func(done int) {
 		if s.Progress != nil {
 			s.Progress(stage, done, len(s.ids))
@@ -214,13 +267,25 @@ func (s *session) beforeRun(ctx context.Context, run int, cold bool) error {
 			return err
 		}
 	}
-	s.observe = s.engine.Observe()
+	if err := s.pin(ctx); err != nil {
+		return err
+	}
+	s.statements.Take() // a warm-up's
+	s.measuring = true
+	s.began = s.engine.Stats()
+	s.sampled = s.began
 	return nil
 }
 
 // settle keeps what the engine did in the round, then lets it pay its debts.
 func (s *session) settle(ctx context.Context) error {
-	s.rounds = append(s.rounds, s.observe())
+	if err := s.unpin(); err != nil {
+		return err
+	}
+	if err := s.engine.Quiet(ctx); err != nil && !s.stopped(err) {
+		return err
+	}
+	s.rounds = append(s.rounds, round{s.engine.Stats().Sub(s.began), s.statements.Take()})
 	if err := s.engine.Settle(ctx); err != nil && !s.stopped(err) {
 		s.unsettled = err // a full disk, say; what was measured stands
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tpssim/tpssim/accounts"
 	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/tps"
 )
 
 // Scenario is a named workload.
@@ -23,7 +24,14 @@ type Scenario struct {
 	Direct bool
 	// Reads is how many point reads each transaction's caller awaits after it.
 	Reads int
-	// body is the application code of one transfer.
+	// Retries tells that it tries again when another transaction was faster.
+	Retries bool
+	// ThinksOutside tells that it thinks before it asks for the writer, and so does
+	// not hold it meanwhile.
+	ThinksOutside bool
+	// op is one transaction as its caller sees it.
+	op func(w *work, ctx context.Context, i uint64, tr *tps.Trace) error
+	// body is what of it runs inside the database's transaction.
 	body func(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error
 }
 
@@ -69,7 +77,21 @@ var All = []Scenario{
 		Summary: "connections that fight for the lock: busy_timeout, BEGIN IMMEDIATE, a COMMIT each",
 		Needs:   engine.Needs{Access: engine.Pooled},
 		body:    transfer,
+	}, {
+		Name:          "optimistic",
+		Summary:       "reads on the read-only pool, thinks there, and submits a compare-and-set; loses and tries again",
+		Retries:       true,
+		ThinksOutside: true,
+		op:            optimistic,
 	},
+}
+
+// Scripted is the scenario of Config.Scripts. It is not in All, as it is nothing
+// without them.
+var Scripted = Scenario{
+	Name:    "script",
+	Summary: "scripts that users write, through the batching writer",
+	op:      scripted,
 }
 
 // Find returns the scenario called name. The error names the nearest one.
@@ -117,6 +139,9 @@ var (
 	ErrApplication = errors.New("scenarios: the application code failed, as --fail-rate asked")
 	// ErrFunds is the refusal of the scenario funds.
 	ErrFunds = errors.New("scenarios: funds are short")
+	// ErrGaveUp means that a transaction of the scenario optimistic lost as often as
+	// --max-tries allows.
+	ErrGaveUp = errors.New("scenarios: other transactions were faster each time")
 )
 
 // transfer moves money between two accounts, with application code in between.
@@ -124,7 +149,10 @@ func transfer(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.T
 	if err := tx.Add(t.From, -amount); err != nil {
 		return err
 	}
-	if err := w.application(ctx, i); err != nil {
+	if err := w.think(ctx); err != nil {
+		return err
+	}
+	if err := w.fail(i); err != nil {
 		return err
 	}
 	return tx.Add(t.To, amount)

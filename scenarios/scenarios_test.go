@@ -73,7 +73,11 @@ func wantCounts(t *testing.T, cfg scenarios.Config, exact bool, res *tps.Result)
 	if cfg.Scenario.Name == "funds" && res.Errors["funds are short"] != res.Failed {
 		t.Errorf("%d failed with %v", res.Failed, res.Errors)
 	}
-	if want := res.Acknowledged * int64(cfg.Reads); res.Reads.Acknowledged != want {
+	want := res.Acknowledged * int64(cfg.Reads)
+	if cfg.Scenario.Retries { // it reads before each attempt
+		want = res.Acknowledged + res.Retries
+	}
+	if res.Reads.Acknowledged != want {
 		t.Errorf("%d reads were counted, want %d", res.Reads.Acknowledged, want)
 	}
 }
@@ -240,6 +244,13 @@ func TestValidate(t *testing.T) {
 		"no load":       func(c *scenarios.Config) { c.Load.Transactions = 0 },
 		"direct reads":  func(c *scenarios.Config) { c.Scenario.Direct, c.Reads = true, 1 },
 		"direct rate":   func(c *scenarios.Config) { c.Scenario.Direct, c.Load.BatchSize, c.Load.Rate = true, 1, 5 },
+		"tries":         func(c *scenarios.Config) { c.MaxTries = 3 },
+		"few tries":     func(c *scenarios.Config) { c.Scenario, c.MaxTries = config(t, "optimistic", 1000).Scenario, -1 },
+		"own reads":     func(c *scenarios.Config) { c.Scenario, c.Reads = config(t, "optimistic", 1000).Scenario, 1 },
+		"pin":           func(c *scenarios.Config) { c.PinReader = -1 },
+		"pin memory":    func(c *scenarios.Config) { c.PinReader = time.Second },
+		"no scripts":    func(c *scenarios.Config) { c.Scenario = scenarios.Scripted },
+		"both":          func(c *scenarios.Config) { c.Scripts = &scenarios.Scripts{} },
 		"cold memory":   func(c *scenarios.Config) { c.Cache = scenarios.CacheCold },
 		"direct memory": func(c *scenarios.Config) { c.Scenario.Direct, c.Load.BatchSize = true, 1 },
 	} {

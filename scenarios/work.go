@@ -13,28 +13,42 @@ import (
 // work is a scenario on an open engine.
 type work struct {
 	Config
-	engine  engine.Engine
-	pool    *accounts.Pool
-	journal *accounts.Journal
+	engine     engine.Engine
+	pool       *accounts.Pool
+	journal    *accounts.Journal
+	statements tps.Statements // of the round
 	// endless is the run's context without its end. The engine is called with it:
 	// thousands that wait for one channel to close, which is what ending a shared
 	// context means, slow each other down by a tenth. A run that is cancelled
 	// drains instead, and its application code refuses; see transaction.
 	endless context.Context
+	// skipAfter is how late a transaction may begin, in nanoseconds; 0: at any time.
+	skipAfter int64
 }
 
-// application is what runs between the two updates of a transfer: it thinks,
-// fails or panics as often as was asked.
-func (w *work) application(ctx context.Context, i uint64) error {
-	if w.Think > 0 {
-		timer := time.NewTimer(w.Think)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+// think is the application's pause. In most scenarios it holds the writer.
+func (w *work) think(ctx context.Context) error {
+	if w.Think <= 0 {
+		return nil
 	}
+	return sleep(ctx, w.Think)
+}
+
+// sleep waits for d, and returns the error of ctx when that ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fail fails or panics as often as was asked, after the first of a transfer's two
+// updates.
+func (w *work) fail(i uint64) error {
 	if w.FailRate == 0 && w.PanicRate == 0 {
 		return nil
 	}
@@ -60,7 +74,7 @@ func uniform(seed, i uint64) float64 {
 // op is one transaction, with the reads that follow it. Its frame is small for the
 // sake of the many goroutines that wait in it; see burst in package tps.
 func (w *work) op(ctx context.Context, i uint64, tr *tps.Trace) error {
-	err := w.engine.Update(w.endless, (*engine.Timing)(&tr.Timing), w.transaction(ctx, i))
+	err := w.engine.Update(w.endless, (*engine.Timing)(&tr.Timing), w.transaction(ctx, i, tr.Intended))
 	w.record(i, err)
 	if err != nil || w.Reads == 0 {
 		return err
@@ -68,16 +82,24 @@ func (w *work) op(ctx context.Context, i uint64, tr *tps.Trace) error {
 	return w.awaitReads(ctx, i, tr)
 }
 
-// transaction returns the application code of transaction i. After the end of ctx
-// it refuses to begin.
-func (w *work) transaction(ctx context.Context, i uint64) func(engine.Tx) error {
+// transaction returns the application code of transaction i, which was due at
+// intended.
+func (w *work) transaction(ctx context.Context, i uint64, intended int64) func(engine.Tx) error {
 	return func(tx engine.Tx) error {
-		if err := ctx.Err(); err != nil {
+		if err := w.tooLate(ctx, intended); err != nil {
 			return err
 		}
 		_, t, amount := w.pool.At(i)
-		return w.Scenario.body(ctx, w, tx, i, t, amount)
+		return w.Scenario.body(ctx, w, w.timed(tx), i, t, amount)
 	}
+}
+
+// tooLate returns why a transaction whose turn has come shall not begin any more.
+func (w *work) tooLate(ctx context.Context, intended int64) error {
+	if w.skipAfter > 0 && w.engine.Now()-intended > w.skipAfter {
+		return tps.ErrSkipped
+	}
+	return ctx.Err()
 }
 
 // awaitReads reads as many accounts as each caller awaits.
@@ -107,7 +129,7 @@ func (w *work) batchOp(ctx context.Context, first uint64, errs []error) error {
 		return errors.New("scenarios: this engine cannot run without a queue")
 	}
 	err := batcher.Batch(ctx, errs, func(k int, tx engine.Tx) error {
-		return w.transaction(ctx, first+uint64(k))(tx)
+		return w.transaction(ctx, first+uint64(k), 0)(tx)
 	})
 	for k := range errs {
 		w.record(first+uint64(k), errors.Join(err, errs[k]))
@@ -132,6 +154,8 @@ func (w *work) classify(err error) string {
 		return "funds are short"
 	case errors.Is(err, ErrApplication):
 		return "application"
+	case errors.Is(err, ErrGaveUp):
+		return "gave up"
 	}
 	return w.engine.Classify(err)
 }

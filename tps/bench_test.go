@@ -25,7 +25,7 @@ func BenchmarkBurst(b *testing.B) {
 // after its clock has stopped.
 func BenchmarkTally(b *testing.B) {
 	t := newTally(0)
-	tr := Trace{Intended: 10, Called: 200, Timing: Timing{300, 40_000, 50_000, 60_000, 70_000, 900_000}, Done: 1_000_000}
+	tr := Trace{Intended: 10, Called: 200, Timing: Timing{300, 40_000, 50_000, 60_000, 70_000, 900_000, 0}, Done: 1_000_000}
 	for b.Loop() {
 		t.add(&tr, 1)
 	}

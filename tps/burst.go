@@ -21,7 +21,8 @@ type burst struct {
 
 	mu        sync.Mutex // failures are expected to be few
 	errors    map[string]int64
-	cancelled bool // one failed because ctx ended
+	classes   map[int]string // of each failure, for Config.Record
+	cancelled bool           // one failed because ctx ended
 }
 
 // spawnStep is how many goroutines are started between two looks at ctx.
@@ -39,17 +40,18 @@ func (r *runner) prepareBurst() {
 // neither as acknowledged nor as failed.
 func (r *runner) burst(ctx context.Context, cold bool) outcome {
 	n := len(r.traces)
-	b := &burst{runner: r, errors: map[string]int64{}}
+	b := &burst{runner: r, errors: map[string]int64{}, classes: map[int]string{}}
 	b.first = r.seq.Add(uint64(n)) - uint64(n)
 	if cold {
 		defer b.watchMemory()()
 	}
 	b.wg.Add(n)
 	b.start = r.now()
+	load, finish := r.sample(ctx, b.start, nil, b.waiting)
 	started := 0
 	for started < n {
 		if started%spawnStep == 0 {
-			if ctx.Err() != nil {
+			if load.Err() != nil {
 				break
 			}
 			b.spawned.Store(int64(started))
@@ -64,7 +66,12 @@ func (r *runner) burst(ctx context.Context, cold bool) outcome {
 		r.peak.observe(b.waiting())
 	}
 	b.wg.Wait()
-	return outcome{start: b.start, spawn: spawn, fold: b.fold, interrupted: b.interrupted()}
+	o := outcome{start: b.start, spawn: spawn, series: finish(), interrupted: b.interrupted(ctx)}
+	o.fold = func() *tally {
+		sampleTraces(o.series, b.traces, b.start)
+		return b.fold()
+	}
+	return o
 }
 
 // one runs transaction k of the burst. What surrounds Op is in functions of its
@@ -106,13 +113,16 @@ func (b *burst) end(ctx context.Context, k int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.errors[class]++
+	if b.cfg.Record != nil {
+		b.classes[k] = class
+	}
 	b.cancelled = b.cancelled || cancelled
 }
 
 // interrupted tells whether the end of ctx kept a transaction from its outcome.
-func (b *burst) interrupted() bool {
-	if b.cancelled {
-		return true
+func (b *burst) interrupted(ctx context.Context) bool {
+	if b.cancelled || ctx.Err() == nil {
+		return b.cancelled
 	}
 	for k := range b.traces {
 		if b.traces[k].state == traceUnused {
@@ -129,9 +139,11 @@ func (b *burst) fold() *tally {
 		switch tr := &b.traces[k]; tr.state {
 		case traceAcknowledged:
 			t.add(tr, 1)
+			b.record(b.first+uint64(k), tr, "")
 		case traceFailed:
 			t.failed++
 			t.attempt(tr, 1)
+			b.record(b.first+uint64(k), tr, b.classes[k])
 		}
 	}
 	t.errors = b.errors

@@ -1,9 +1,9 @@
 package tps
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"math"
+	"errors"
 	"time"
 )
 
@@ -65,6 +65,9 @@ const (
 // its context after the load was cancelled.
 const ClassCancelled = "cancelled"
 
+// ClassSkipped is what Config.Record is told of a transaction that was skipped.
+const ClassSkipped = "skipped"
+
 // classError is the class of every failure when Config.Classify is nil.
 const classError = "error"
 
@@ -87,6 +90,15 @@ type Config struct {
 	Concurrency int
 	// Rate (-R) makes an open loop with that many arrivals a second. 0: none.
 	Rate float64
+	// Stages (--stage) make an open loop whose rate changes. They take the place
+	// of Rate and Duration. None: an unchanging rate.
+	Stages []Stage
+	// Arrival (--arrival) and BurstSize (--burst-size) shape the arrivals of an
+	// open loop, and ArrivalSeed makes the chance in them repeatable; see
+	// [Schedule].
+	Arrival     Arrival
+	BurstSize   int
+	ArrivalSeed uint64
 	// MaxInFlight bounds the unfinished transactions of an open loop; arrivals
 	// beyond it are dropped and counted. 0: DefaultMaxInFlight.
 	MaxInFlight int
@@ -97,7 +109,9 @@ type Config struct {
 	// cold run took less than RepeatBelow; otherwise the cold run counts alone.
 	Runs int
 	// LatencyLimit (-L) counts acknowledged transactions with a longer latency
-	// as late. 0: none.
+	// as late. An open loop does not start a transaction for which it has passed
+	// already, but counts it as skipped; so does an Op that returns ErrSkipped.
+	// 0: none.
 	LatencyLimit time.Duration
 
 	// Now is a monotonic clock in nanoseconds that never returns 0 or less. Give
@@ -124,9 +138,30 @@ type Config struct {
 	AfterRun  func(ctx context.Context, run int, cold bool) error
 	Settle    func(ctx context.Context) error
 
+	// SampleEvery is the length of an interval of Result.Series. 0: a second.
+	SampleEvery time.Duration
+	// OnSample completes each sample, on a goroutine of its own, at the end of
+	// its interval. nil: the fields that Run does not know stay zero.
+	OnSample func(*Sample)
+	// Interim sees what was measured until now, after each sample, and ends the
+	// load when it returns a reason, which becomes Result.Stopped: nothing more is
+	// started, and what is in flight is waited for. Of a burst it sees the counts
+	// only. nil: the bounds alone end the load.
+	Interim func(*Result) (reason string)
+	// Record is told of each transaction that has an outcome: its number, its
+	// trace, which it must not keep, and the class of its failure, "" when it was
+	// acknowledged and ClassSkipped when it was skipped. It is called concurrently;
+	// for the transactions of a burst after the load, and not for a warm-up. nil:
+	// nobody is told.
+	Record func(i uint64, tr *Trace, class string)
+
 	// Meter, if not nil, is kept up to date while the load runs.
 	Meter *Meter
 }
+
+// ErrSkipped is what an Op returns for a transaction that it did not run because
+// LatencyLimit had passed before its turn came.
+var ErrSkipped = errors.New("tps: too late to be worth starting")
 
 // ConfigError is a Config that makes no sense: one line, in the terms of the
 // command line's flags.
@@ -147,7 +182,7 @@ func (c *Config) Mode() Mode {
 	switch {
 	case c.BatchOp != nil:
 		return Direct
-	case c.Rate != 0:
+	case c.Rate != 0 || len(c.Stages) > 0:
 		return OpenLoop
 	case c.Concurrency != 0 || c.Duration != 0:
 		return ClosedLoop
@@ -156,10 +191,53 @@ func (c *Config) Mode() Mode {
 	}
 }
 
+// schedule returns the schedule of an open loop; another load has none.
+func (c *Config) schedule() Schedule {
+	if c.Mode() != OpenLoop {
+		return Schedule{}
+	}
+	s := ConstantRate(c.Rate, c.Duration)
+	if len(c.Stages) > 0 {
+		s.Stages = c.Stages
+	}
+	s.Arrival, s.BurstSize, s.Seed = cmp.Or(c.Arrival, ConstantArrival), c.BurstSize, c.ArrivalSeed
+	return s
+}
+
+// warmup returns the bounds of the warm-up: an open loop begins at the rate at
+// which its schedule does.
+func (c *Config) warmup() bounds {
+	s := c.schedule()
+	if len(s.Stages) > 0 {
+		rate := s.Stages[0].From
+		s.Stages = []Stage{{Duration: c.Warmup, From: rate, To: rate}}
+	}
+	return bounds{duration: c.Warmup, schedule: s}
+}
+
+// length returns how long the load lasts, 0 where that is not bounded.
+func (c *Config) length() time.Duration { return cmp.Or(c.Duration, c.schedule().Length()) }
+
+// Expected returns how many transactions the load runs, its warm-up included, as
+// far as its bounds tell: 0 when a closed loop is bounded by time alone.
+func (c *Config) Expected() float64 {
+	if c.Mode() != OpenLoop {
+		return float64(c.Transactions)
+	}
+	n := c.schedule().Expected()
+	if c.Transactions > 0 {
+		n = min(n, float64(c.Transactions))
+	}
+	if c.Warmup > 0 {
+		n += c.warmup().schedule.Expected()
+	}
+	return n
+}
+
 // repeats tells whether the load is run in rounds after a cold one: a count
 // alone, all at once or batch after batch.
 func (c *Config) repeats() bool {
-	return c.Rate == 0 && c.Concurrency == 0 && c.Duration == 0
+	return c.Mode() != OpenLoop && c.Concurrency == 0 && c.Duration == 0
 }
 
 // clients returns the number of clients of a closed loop.
@@ -177,99 +255,3 @@ func (c *Config) maxInFlight() int64 {
 	}
 	return int64(c.MaxInFlight)
 }
-
-// Validate returns a [ConfigError] that names the flag at fault, or nil.
-func (c *Config) Validate() error {
-	if (c.Op == nil) == (c.BatchOp == nil) {
-		return ConfigError("tps: exactly one of Op and BatchOp must be set")
-	}
-	if err := c.validateRanges(); err != nil {
-		return err
-	}
-	if err := c.validateLoad(); err != nil {
-		return err
-	}
-	return c.validateMemory()
-}
-
-// validateRanges checks each field by itself.
-func (c *Config) validateRanges() error {
-	switch {
-	case c.Transactions < 0:
-		return ConfigError("-n must be 1 or more")
-	case c.Duration < 0:
-		return ConfigError("-d must be longer than 0")
-	case c.Concurrency < 0:
-		return ConfigError("-c must be 1 or more")
-	case c.Concurrency > MaxGoroutines:
-		return ConfigError(fmt.Sprintf("-c must be %d or less", MaxGoroutines))
-	case math.IsNaN(c.Rate) || c.Rate < 0 || c.Rate > MaxRate:
-		return ConfigError(fmt.Sprintf("-R must be above 0 and at most %.0f a second", float64(MaxRate)))
-	case c.MaxInFlight < 0:
-		return ConfigError("--max-in-flight must be 1 or more")
-	case c.Warmup < 0:
-		return ConfigError("--warmup must not be negative")
-	case c.Runs < 0:
-		return ConfigError("--runs must be 1 or more")
-	case c.LatencyLimit < 0:
-		return ConfigError("-L must be longer than 0")
-	case c.BatchOp != nil && c.BatchSize < 1:
-		return ConfigError("--max-batch must be 1 or more")
-	case c.MemoryBytes < 0:
-		return ConfigError("tps: MemoryBytes must not be negative")
-	}
-	return nil
-}
-
-// validateLoad checks how the fields go together.
-func (c *Config) validateLoad() error {
-	unbounded := c.Transactions == 0 && c.Duration == 0
-	switch {
-	case c.BatchOp != nil && c.Rate != 0:
-		return ConfigError("-R cannot be used here: this scenario runs one batch after the other on one goroutine; use -n or -d")
-	case c.BatchOp != nil && c.Concurrency > 1:
-		return ConfigError("-c cannot be used here: this scenario runs on one goroutine; use -n or -d")
-	case c.Rate != 0 && c.Concurrency != 0:
-		return ConfigError("-c cannot be used with -R: an open loop starts transactions on schedule whoever waits; use --max-in-flight to bound it")
-	case c.Rate != 0 && unbounded:
-		return ConfigError("-R needs an end: give -d or -n")
-	case c.Concurrency != 0 && unbounded:
-		return ConfigError("-c needs an end: give -n or -d")
-	case unbounded:
-		return ConfigError("-n must be 1 or more")
-	case c.MaxInFlight != 0 && c.Rate == 0:
-		return ConfigError("--max-in-flight needs -R: only an open loop can run ahead")
-	case c.Runs != 0 && !c.repeats():
-		return ConfigError("--runs repeats a burst: it cannot be used with -c, -d or -R")
-	case c.Warmup != 0 && c.repeats():
-		return ConfigError("--warmup needs -c, -d or -R: a burst has its cold run instead")
-	}
-	return nil
-}
-
-// validateMemory refuses goroutines that would not fit.
-func (c *Config) validateMemory() error {
-	switch c.Mode() {
-	case Burst:
-		if c.Transactions > MaxGoroutines {
-			return ConfigError(fmt.Sprintf("-n %d is too many goroutines for one burst (at most %d): use -c to bound them", c.Transactions, MaxGoroutines))
-		}
-		if !c.fits(c.Transactions) {
-			return ConfigError(fmt.Sprintf("a burst of -n %d needs about %d MiB, %d MiB are there: use -c to bound the goroutines",
-				c.Transactions, mebibytes(c.Transactions*BytesPerGoroutine), mebibytes(c.MemoryBytes)))
-		}
-	case ClosedLoop:
-		if clients := int64(c.clients()); !c.fits(clients) {
-			return ConfigError(fmt.Sprintf("-c %d needs about %d MiB, %d MiB are there: use a smaller -c",
-				clients, mebibytes(clients*BytesPerGoroutine), mebibytes(c.MemoryBytes)))
-		}
-	}
-	return nil
-}
-
-func (c *Config) fits(goroutines int64) bool {
-	return c.MemoryBytes == 0 || goroutines <= c.MemoryBytes/BytesPerGoroutine
-}
-
-// mebibytes rounds up, so that something never shows as nothing.
-func mebibytes(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }

@@ -2,6 +2,7 @@ package tps
 
 import (
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -49,11 +50,42 @@ func (h *histogram) record(d, n int64) {
 
 // merge adds what other holds to h.
 func (h *histogram) merge(other *histogram) {
+	if other.count == 0 {
+		return
+	}
 	h.buckets.Merge(other.buckets) // drops nothing: both have the same range
 	h.sum += other.sum
 	h.count += other.count
 	h.max = max(h.max, other.max)
 	h.clamped += other.clamped
+}
+
+// reset empties h.
+func (h *histogram) reset() {
+	if h.count > 0 {
+		h.buckets.Reset()
+		*h = histogram{buckets: h.buckets}
+	}
+}
+
+// doubling returns the counts in buckets that double in width, from the first to
+// the last that is not empty.
+func (h *histogram) doubling() []Bucket {
+	list := []Bucket{}
+	for _, bar := range h.buckets.Distribution() {
+		if bar.Count == 0 {
+			continue
+		}
+		upto := int64(1) << bits.Len64(uint64(max(bar.From, 1)-1))
+		for len(list) > 0 && list[len(list)-1].Upto < upto/2 {
+			list = append(list, Bucket{Upto: 2 * list[len(list)-1].Upto})
+		}
+		if len(list) == 0 || list[len(list)-1].Upto < upto {
+			list = append(list, Bucket{Upto: upto})
+		}
+		list[len(list)-1].Count += bar.Count
+	}
+	return list
 }
 
 // summary returns the figures that a Result shows.

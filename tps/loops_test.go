@@ -2,7 +2,9 @@ package tps
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -192,7 +194,7 @@ func TestOpenLoop(t *testing.T) {
 				if res.Acknowledged != tt.arrived || res.Elapsed != tt.took || res.Interrupted || res.Dropped != 0 {
 					t.Errorf("%d in %v, interrupted %v, dropped %d", res.Acknowledged, res.Elapsed, res.Interrupted, res.Dropped)
 				}
-				if res.Latency.Max != 10*time.Millisecond || hasWarning(res, "generator") {
+				if res.Latency.Max != 10*time.Millisecond || res.Schedule.GeneratorBound {
 					t.Errorf("latency %+v, warnings %q", res.Latency, res.Warnings)
 				}
 				if res.Load.Mode != OpenLoop || res.Load.Arrival != "constant" || res.Load.Rate != tt.rate {
@@ -226,20 +228,78 @@ func TestOpenLoopDrops(t *testing.T) {
 func TestOpenLoopLateGenerator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		res := mustRun(t, t.Context(), Config{
-			Transactions: 100, Rate: 100, LatencyLimit: 25 * time.Millisecond,
+			Transactions: 100, Rate: 100, LatencyLimit: 50 * time.Millisecond,
 			Sleep: func(_ context.Context, d time.Duration) { time.Sleep(d + 45*time.Millisecond) },
 			Op:    func(context.Context, uint64, *Trace) error { return nil },
 		})
 		if res.Latency.Max != 45*time.Millisecond || res.Service.Max != 0 || res.Stages.Lag.Max != res.Latency.Max {
 			t.Errorf("latency %+v, service %+v", res.Latency, res.Service)
 		}
-		// Each pause lets one arrival be 45 ms late and the next four 35, 25, 15, 5;
-		// the first arrival of all is on time.
-		if res.Late != 40 {
-			t.Errorf("%d late", res.Late)
+		if res.Late != 0 || res.Skipped != 0 || !res.Schedule.GeneratorBound || res.Schedule.LateP99 != 45*time.Millisecond {
+			t.Errorf("%d late, %d skipped, %+v", res.Late, res.Skipped, res.Schedule)
 		}
-		if !hasWarning(res, "generator-bound") {
+		if !res.Schedule.GeneratorBound {
 			t.Errorf("warnings %q", res.Warnings)
+		}
+	})
+}
+
+// What is too late before it starts is skipped, by the generator and by an Op
+// alike, and is neither acknowledged nor failed nor late.
+func TestOpenLoopSkips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		outcomes := map[string]int{}
+		meter := new(Meter)
+		res := mustRun(t, t.Context(), Config{
+			Transactions: 100, Rate: 100, LatencyLimit: 20 * time.Millisecond, Meter: meter,
+			Sleep: func(_ context.Context, d time.Duration) { time.Sleep(d + 45*time.Millisecond) },
+			Op: func(_ context.Context, i uint64, tr *Trace) error {
+				switch i % 4 {
+				case 0:
+					return fmt.Errorf("transfer %d: %w", i, ErrSkipped)
+				case 1:
+					time.Sleep(30 * time.Millisecond)
+				}
+				return nil
+			},
+			Record: func(_ uint64, _ *Trace, class string) {
+				mu.Lock()
+				defer mu.Unlock()
+				outcomes[class]++
+			},
+		})
+		// Each pause lets one arrival be 45 ms late and the next four 35, 25, 15, 5;
+		// the first arrival of all is on time. So 60 are late for more than 20 ms, and
+		// of the 41 others every fourth is skipped in its turn and every fourth late.
+		if res.Skipped != 60+11 && res.Skipped != 59+11 || res.Acknowledged+res.Skipped != 100 || res.Late == 0 || res.Failed != 0 || res.Dropped != 0 {
+			t.Errorf("acknowledged %d, skipped %d, late %d, failed %d, dropped %d", res.Acknowledged, res.Skipped, res.Late, res.Failed, res.Dropped)
+		}
+		if int64(outcomes[""]) != res.Acknowledged || outcomes[ClassSkipped] == 0 || len(outcomes) != 2 || meter.Snapshot().Skipped != res.Skipped {
+			t.Errorf("recorded %v, metered %+v", outcomes, meter.Snapshot())
+		}
+		if res.Schedule.Arrivals != 100 {
+			t.Errorf("%+v", res.Schedule)
+		}
+	})
+}
+
+// A rate that changes, arrivals in bursts, and what an open loop says of itself.
+func TestOpenLoopStages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stages := []Stage{{Duration: time.Second, From: 100, To: 100}, {Duration: time.Second, From: 100, To: 300}}
+		res := mustRun(t, t.Context(), Config{
+			Stages: stages, BurstSize: 10, Warmup: time.Second,
+			Op: func(context.Context, uint64, *Trace) error { time.Sleep(500 * time.Millisecond); return nil },
+		})
+		if res.Acknowledged != 300 || res.Elapsed < 2*time.Second || res.Load.BurstSize != 10 || !slices.Equal(res.Load.Stages, stages) {
+			t.Errorf("acknowledged %d in %v, load %+v", res.Acknowledged, res.Elapsed, res.Load)
+		}
+		// Bursts of ten are due every tenth of a second at first and come 0.5 s later
+		// to an end; at the end there are three times as many.
+		k := res.Schedule
+		if k.Arrivals != 300 || k.Length != 2*time.Second || k.Backlog < 120 || k.Backlog > 140 || k.BacklogMax < k.Backlog || k.BacklogMax > 150 || k.GeneratorBound {
+			t.Errorf("%+v", k)
 		}
 	})
 }
@@ -252,7 +312,7 @@ func TestOpenLoopGivesUp(t *testing.T) {
 			Sleep: func(context.Context, time.Duration) { time.Sleep(3 * time.Second) },
 			Op:    func(context.Context, uint64, *Trace) error { return nil },
 		})
-		if res.Acknowledged != 1 || res.Dropped != 99 || res.Interrupted || !hasWarning(res, "generator-bound") {
+		if res.Acknowledged != 1 || res.Dropped != 99 || res.Interrupted || !res.Schedule.GeneratorBound {
 			t.Errorf("acknowledged %d, dropped %d, interrupted %v, warnings %q", res.Acknowledged, res.Dropped, res.Interrupted, res.Warnings)
 		}
 	})

@@ -29,6 +29,7 @@ type Progress struct {
 	Acknowledged int64
 	Failed       int64
 	Dropped      int64
+	Skipped      int64
 }
 
 // Meter lets another goroutine watch a load: give Config a pointer to a zero
@@ -41,8 +42,8 @@ type Meter struct {
 	start int64
 	state Progress // all but the counts and Elapsed
 
-	counts  [meterShards]meterCounts
-	dropped atomic.Int64
+	counts           [meterShards]meterCounts
+	dropped, skipped atomic.Int64
 }
 
 // meterShards spreads the counters so that two cores seldom meet on one line.
@@ -66,7 +67,7 @@ func (m *Meter) Snapshot() Progress {
 		p.Acknowledged += m.counts[k].acknowledged.Load()
 		p.Failed += m.counts[k].failed.Load()
 	}
-	p.Dropped = m.dropped.Load()
+	p.Dropped, p.Skipped = m.dropped.Load(), m.skipped.Load()
 	return p
 }
 
@@ -80,6 +81,7 @@ func (m *Meter) begin(p Progress, now func() int64) {
 		m.counts[k].failed.Store(0)
 	}
 	m.dropped.Store(0)
+	m.skipped.Store(0)
 }
 
 // prepare ends the phase; its counts stay until the next one begins.
@@ -104,5 +106,5 @@ func (m *Meter) finished() (n int64) {
 	for k := range m.counts {
 		n += m.counts[k].acknowledged.Load() + m.counts[k].failed.Load()
 	}
-	return n
+	return n + m.skipped.Load()
 }

@@ -30,17 +30,26 @@ type Result struct {
 	Runs     []Round  `json:"runs"`
 
 	// Acknowledged transactions are the only ones that TPS counts. Failed ones
-	// returned an error; Errors splits them by class. Dropped ones were due at a
-	// constant rate but never started, because MaxInFlight was reached or the
-	// generator could not keep up. Late ones were acknowledged, but after
-	// LatencyLimit. Retries counts attempts after the first.
+	// returned an error; Errors splits them by class. Dropped ones were due in an
+	// open loop but never started, because MaxInFlight was reached or the
+	// generator could not keep up. Skipped ones were not worth starting any more:
+	// LatencyLimit had passed before their turn came. Late ones were
+	// acknowledged, but after LatencyLimit. Retries counts attempts after the
+	// first, and Tries is their distribution.
 	Acknowledged int64            `json:"acknowledged"`
 	Failed       int64            `json:"failed"`
 	Dropped      int64            `json:"dropped"`
+	Skipped      int64            `json:"skipped"`
 	Late         int64            `json:"late"`
 	Retries      int64            `json:"retries"`
+	Tries        Tries            `json:"tries"`
 	Errors       map[string]int64 `json:"errors"`
 	Interrupted  bool             `json:"interrupted"`
+	// Stopped says why Config.Interim ended the load before its bounds did.
+	Stopped string `json:"stopped"`
+
+	// Schedule is how an open loop kept to its arrivals; nil for other loads.
+	Schedule *Kept `json:"schedule,omitempty"`
 
 	// Elapsed runs from the start of the load until the last caller is awake.
 	// Spawn is the part of a burst that passed before its last goroutine had
@@ -65,12 +74,19 @@ type Result struct {
 	Service Latency `json:"service"`
 	Stages  Stages  `json:"stages"`
 
-	Writer   Writer     `json:"writer"`
-	Locality Locality   `json:"locality"`
-	Series   []struct{} `json:"series"` // reserved for samples over time: always empty
-	Verify   Verify     `json:"verify"`
-	Env      Env        `json:"env"`
-	Warnings []string   `json:"warnings"`
+	// LatencyHistogram counts the latencies in buckets that double in width.
+	LatencyHistogram []Bucket `json:"latency_histogram"`
+	// Statements are the times of each statement, when they were asked for.
+	Statements []Statement `json:"statements"`
+
+	Writer     Writer    `json:"writer"`
+	Locality   Locality  `json:"locality"`
+	Series     []Sample  `json:"series"`
+	Steady     Steady    `json:"steady"`
+	Thresholds []Outcome `json:"thresholds"`
+	Verify     Verify    `json:"verify"`
+	Env        Env       `json:"env"`
+	Warnings   []string  `json:"warnings"`
 
 	// BytesPerWaiting is the largest growth of heap and stacks during the cold
 	// burst over the largest number of transactions that waited at once. It is an
@@ -90,8 +106,13 @@ type Load struct {
 	Transactions int64         `json:"transactions"` // 0: bounded by Duration only
 	Duration     time.Duration `json:"duration_ns"`  // 0: bounded by Transactions only
 	Concurrency  int           `json:"concurrency"`  // clients of a closed loop, else 0
-	Arrival      string        `json:"arrival"`      // "constant" in an open loop, else ""
-	Rate         float64       `json:"rate"`         // arrivals a second in an open loop, else 0
+	Arrival      Arrival       `json:"arrival"`      // of an open loop, else ""
+	Rate         float64       `json:"rate"`         // arrivals a second in an open loop without stages, else 0
+	BurstSize    int           `json:"burst_size"`   // arrivals at one instant of an open loop, else 0
+	Stages       []Stage       `json:"stages"`       // of an open loop whose rate changes, else empty
+	MaxInFlight  int64         `json:"max_in_flight"`
+	Warmup       time.Duration `json:"warmup_ns"`
+	LatencyLimit time.Duration `json:"latency_limit_ns"` // 0: none
 	RandomSeed   uint64        `json:"random_seed"`
 	Dist         string        `json:"dist"`
 	// DistParameters are those of Dist, as in "theta=0.99"; empty when it has
@@ -104,7 +125,52 @@ type Load struct {
 	Indexes        int           `json:"indexes"`       // beside the key
 	ReadsPerTx     int           `json:"reads_per_tx"`
 	Think          time.Duration `json:"think_ns"`
-	Cache          string        `json:"cache"`
+	// ThinkBound is the most transactions a second that can be done when Think
+	// holds the writer, whatever else is tuned; 0 when it does not.
+	ThinkBound float64       `json:"think_bound_tps"`
+	MaxTries   int           `json:"max_tries"`     // of a scenario that retries, else 0
+	PinReader  time.Duration `json:"pin_reader_ns"` // a reader's snapshot was held open for so long
+	Cache      string        `json:"cache"`
+	Scripts    []string      `json:"scripts"` // of a workload from files, as FILE@WEIGHT
+}
+
+// Kept says how well an open loop kept to its schedule.
+type Kept struct {
+	Arrivals int64         `json:"arrivals"`  // due; started, dropped and skipped ones together
+	Length   time.Duration `json:"length_ns"` // until the last of them was due, or until Config.Duration
+	// Behind is how late the last arrival was started, LateP99 how late arrivals
+	// were in 99 of 100 cases: the load generator's own delay.
+	Behind  time.Duration `json:"behind_ns"`
+	LateP99 time.Duration `json:"late_p99_ns"`
+	// Backlog is how many transactions were unfinished when the last one was
+	// due, BacklogMax the most that ever were.
+	Backlog    int64 `json:"backlog"`
+	BacklogMax int64 `json:"backlog_max"`
+	// GeneratorBound tells that this machine could not offer the load evenly, so
+	// that the latencies are the generator's and not the database's.
+	GeneratorBound bool `json:"generator_bound"`
+}
+
+// Tries is how many attempts the acknowledged transactions needed; all zero
+// when none was acknowledged.
+type Tries struct {
+	Mean float64 `json:"mean"`
+	P50  int64   `json:"p50"`
+	P99  int64   `json:"p99"`
+	Max  int64   `json:"max"`
+}
+
+// Bucket counts the values above the bucket before it and up to Upto.
+type Bucket struct {
+	Upto  int64 `json:"upto"` // nanoseconds for times, transactions for batches
+	Count int64 `json:"count"`
+}
+
+// Statement is how long one statement of the transactions took, each execution
+// counted, on the goroutine that ran it.
+type Statement struct {
+	Name    string  `json:"name"`
+	Latency Latency `json:"latency"`
 }
 
 // Settings are the effective settings of the engine and the writer, as they
@@ -158,17 +224,21 @@ type Latency struct {
 
 // Stages divides the latency of the acknowledged transactions into the parts of
 // a transaction's life; see [Timing] for where each begins and ends. The means
-// add up to the mean of the latency; percentiles do not add up. Reads is nil
-// when no transaction recorded a read.
+// add up to the mean of the latency; percentiles do not add up. The last four
+// are nil when no transaction had such a part.
 type Stages struct {
-	Lag     Latency  `json:"lag"`
-	Queue   Latency  `json:"queue"`
-	Turn    Latency  `json:"turn"`
-	Execute Latency  `json:"execute"`
-	Hold    Latency  `json:"hold"`
-	Commit  Latency  `json:"commit"`
-	Wake    Latency  `json:"wake"`
-	Reads   *Latency `json:"reads,omitempty"`
+	Lag     Latency `json:"lag"`
+	Queue   Latency `json:"queue"`
+	Turn    Latency `json:"turn"`
+	Execute Latency `json:"execute"`
+	Hold    Latency `json:"hold"`
+	Commit  Latency `json:"commit"`
+	Wake    Latency `json:"wake"`
+
+	Checkpoint *Latency `json:"checkpoint,omitempty"` // else part of queue
+	Reads      *Latency `json:"reads,omitempty"`
+	Think      *Latency `json:"think,omitempty"`
+	Retry      *Latency `json:"retry,omitempty"` // attempts that lost, all of their time
 }
 
 // Writer is what the single writer did during the run that is shown.
@@ -182,6 +252,11 @@ type Writer struct {
 	CheckpointTime  time.Duration `json:"checkpoint_ns"`
 	WALBytes        int64         `json:"wal_bytes"`
 	WALPendingBytes int64         `json:"wal_pending_bytes"`
+	// WALBlocked is how long the WAL could not be emptied because a reader held
+	// an old snapshot, WALFileMax the largest that its file was seen.
+	WALBlocked time.Duration `json:"wal_blocked_ns"`
+	WALFileMax int64         `json:"wal_file_max_bytes"`
+	BatchSizes []Bucket      `json:"batch_sizes"`
 }
 
 // BatchSize summarises how many transactions shared one COMMIT.
@@ -199,8 +274,10 @@ type Locality struct {
 }
 
 // Verify is the outcome of the proof that the database holds exactly what was
-// acknowledged. Detail says what differs when OK is false.
+// acknowledged. Detail says what differs when OK is false. Checked is false for a
+// workload that nothing can be proved of; OK is false then too.
 type Verify struct {
+	Checked         bool   `json:"checked"`
 	OK              bool   `json:"ok"`
 	AccountsChecked int64  `json:"accounts_checked"`
 	Conserved       bool   `json:"conserved"`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -41,7 +42,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if r.cut != "" {
 		res.Warnings = append(res.Warnings, r.cut)
 	}
-	res.Interrupted = r.stopped
+	res.Interrupted, res.Stopped = r.stopped, r.reason
 	res.Load = r.load()
 	res.BytesPerWaiting = r.peak.perWaiting()
 	return res, nil
@@ -60,6 +61,10 @@ type runner struct {
 	// stopped is set once the end of ctx has cut something short.
 	stopped bool
 	cut     string // why there were fewer rounds than asked for
+	// measuring is set but for a warm-up.
+	measuring bool
+	// reason is why Config.Interim ended the load. The sampler sets it.
+	reason string
 }
 
 func newRunner(cfg Config) *runner {
@@ -83,12 +88,18 @@ func (r *runner) load() Load {
 		Transactions: r.cfg.Transactions,
 		Duration:     r.cfg.Duration,
 		Rate:         r.cfg.Rate,
+		Stages:       []Stage{},
+		Warmup:       r.cfg.Warmup,
+		LatencyLimit: r.cfg.LatencyLimit,
+		Scripts:      []string{},
 	}
 	switch r.mode {
 	case ClosedLoop:
 		l.Concurrency = r.cfg.clients()
 	case OpenLoop:
-		l.Arrival = "constant"
+		s := r.cfg.schedule()
+		l.Arrival, l.BurstSize, l.MaxInFlight = s.Arrival, s.burst(), r.cfg.maxInFlight()
+		l.Stages = append(l.Stages, r.cfg.Stages...)
 	}
 	return l
 }
@@ -128,7 +139,7 @@ func (r *runner) rounds(ctx context.Context) (rounds []*Result, err error) {
 		if run == 0 && r.cfg.Runs == 0 && res.Elapsed < RepeatBelow {
 			total += DefaultRuns
 		}
-		if r.stopped {
+		if r.stopped || r.reason != "" {
 			break
 		}
 	}
@@ -139,7 +150,7 @@ func (r *runner) rounds(ctx context.Context) (rounds []*Result, err error) {
 func (r *runner) once(ctx context.Context) ([]*Result, error) {
 	if r.cfg.Warmup > 0 {
 		r.meter.begin(Progress{Phase: WarmingUp, Duration: r.cfg.Warmup}, r.now)
-		r.offer(ctx, bounds{duration: r.cfg.Warmup}, false) // what it recorded is dropped
+		r.offer(ctx, r.cfg.warmup(), false) // what it recorded is dropped
 		r.meter.prepare()
 	}
 	if ctx.Err() != nil {
@@ -158,14 +169,13 @@ type outcome struct {
 	start       int64
 	spawn       int64
 	interrupted bool
+	series      []Sample
 	// fold fills the histograms; it may take a while and is called once.
 	fold func() *tally
 
-	// Of an open loop only.
-	dropped   int64
-	scheduled time.Duration // the length of its schedule
-	behind    time.Duration // how late the last arrival was emitted
-	lasted    time.Duration // it lasted at least so long
+	dropped, skipped int64
+	lasted           time.Duration // it lasted at least so long
+	kept             *Kept         // of an open loop only
 }
 
 // offer runs the load once.
@@ -205,8 +215,10 @@ func (r *runner) measure(ctx context.Context, run int, cold bool) (*Result, erro
 		phase = ColdRun
 	}
 	paused := gcPauses()
-	r.meter.begin(Progress{Phase: phase, Run: run, Transactions: r.cfg.Transactions, Duration: r.cfg.Duration}, r.now)
-	o := r.offer(ctx, bounds{r.cfg.Transactions, r.cfg.Duration}, cold)
+	r.meter.begin(Progress{Phase: phase, Run: run, Transactions: r.cfg.Transactions, Duration: r.cfg.length()}, r.now)
+	r.measuring = true
+	o := r.offer(ctx, bounds{r.cfg.Transactions, r.cfg.Duration, r.cfg.schedule()}, cold)
+	o.dropped, o.skipped = r.meter.dropped.Load(), r.meter.skipped.Load()
 	r.meter.prepare()
 	paused = gcPauses() - paused
 	r.stopped = r.stopped || o.interrupted
@@ -227,6 +239,7 @@ func (r *runner) measure(ctx context.Context, run int, cold bool) (*Result, erro
 	}
 	res := o.result(settling)
 	res.Runs[0].Cold = cold
+	res.Steady = steady(res.Series, r.sampleEvery())
 	res.Warnings = append(res.Warnings, pauseWarnings(paused, res.Elapsed)...)
 	return res, nil
 }
@@ -238,18 +251,34 @@ func (o *outcome) result(settling time.Duration) *Result {
 	if t.lastDone > 0 {
 		elapsed = max(elapsed, time.Duration(t.lastDone-o.start))
 	}
-	res := emptyResult()
-	res.Acknowledged, res.Failed, res.Dropped = t.acknowledged, t.failed, o.dropped
-	res.Late, res.Retries, res.Errors = t.late, t.retries, t.errors
-	res.Elapsed, res.Spawn = elapsed, time.Duration(o.spawn)
-	res.TPS = perSecond(t.acknowledged, elapsed)
-	res.TPSLow, res.TPSHigh = res.TPS, res.TPS
+	res := o.fill(t, elapsed)
+	res.Series = o.series
 	res.TPSSettled = perSecond(t.acknowledged, elapsed+settling)
-	res.Reads = Reads{Acknowledged: t.reads, TPS: perSecond(t.reads, elapsed), Latency: t.readLatency.summary()}
-	res.Latency, res.Service, res.Stages = t.latency.summary(), t.service.summary(), t.stageSummaries()
+	res.LatencyHistogram = t.latency.doubling()
 	res.Runs = []Round{{TPS: res.TPS, Elapsed: elapsed, Acknowledged: t.acknowledged,
 		Failed: t.failed, Interrupted: o.interrupted}}
 	res.Warnings = append(res.Warnings, o.warnings(t)...)
+	return res
+}
+
+// fill returns the figures of what t holds after the time elapsed.
+func (o *outcome) fill(t *tally, elapsed time.Duration) *Result {
+	res := emptyResult()
+	res.Acknowledged, res.Failed, res.Dropped, res.Skipped = t.acknowledged, t.failed, o.dropped, o.skipped
+	res.Late, res.Retries, res.Errors = t.late, t.retries, maps.Clone(t.errors)
+	res.Elapsed, res.Spawn = elapsed, time.Duration(o.spawn)
+	res.TPS = perSecond(t.acknowledged, elapsed)
+	res.TPSLow, res.TPSHigh, res.TPSSettled = res.TPS, res.TPS, res.TPS
+	res.Reads = Reads{Acknowledged: t.reads, TPS: perSecond(t.reads, elapsed), Latency: t.readLatency.summary()}
+	res.Latency, res.Service, res.Stages = t.latency.summary(), t.service.summary(), t.stageSummaries()
+	tries := t.tries.summary()
+	res.Tries = Tries{Mean: perOne(t.tries.sum, t.tries.count), P50: int64(tries.P50), P99: int64(tries.P99), Max: int64(tries.Max)}
+	if o.kept != nil {
+		kept := *o.kept
+		kept.LateP99 = t.behind.summary().P99
+		kept.GeneratorBound = kept.late()
+		res.Schedule = &kept
+	}
 	return res
 }
 
@@ -311,8 +340,14 @@ func emptyResult() *Result {
 		Argv:     []string{},
 		Runs:     []Round{},
 		Errors:   map[string]int64{},
-		Series:   []struct{}{},
+		Series:   []Sample{},
 		Warnings: []string{},
+		Load:     Load{Stages: []Stage{}, Scripts: []string{}},
+
+		LatencyHistogram: []Bucket{},
+		Statements:       []Statement{},
+		Thresholds:       []Outcome{},
+		Writer:           Writer{BatchSizes: []Bucket{}},
 	}
 }
 
@@ -327,11 +362,23 @@ func (t *tally) stageSummaries() Stages {
 		Commit:  t.stages[stageCommit].summary(),
 		Wake:    t.stages[stageWake].summary(),
 	}
-	if t.reads > 0 {
-		reads := t.stages[stageReads].summary()
-		s.Reads = &reads
+	for stage, to := range map[int]**Latency{
+		stageCheckpoint: &s.Checkpoint, stageReads: &s.Reads, stageThink: &s.Think, stageRetry: &s.Retry,
+	} {
+		if t.stages[stage].max > 0 {
+			l := t.stages[stage].summary()
+			*to = &l
+		}
 	}
 	return s
+}
+
+// perOne returns sum over n, 0 when there is nothing.
+func perOne(sum float64, n int64) float64 {
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
 }
 
 // perSecond returns n over d, 0 when no time has passed.

@@ -18,6 +18,7 @@ type tally struct {
 	service     *histogram
 	behind      *histogram // intended start to call: the load generator's own delay
 	readLatency *histogram
+	tries       *histogram // attempts of each acknowledged transaction, not a time
 	stages      [stageCount]*histogram
 }
 
@@ -29,6 +30,7 @@ func newTally(limit int64) *tally {
 		service:     newHistogram(),
 		behind:      newHistogram(),
 		readLatency: newHistogram(),
+		tries:       newHistogram(),
 	}
 	for k := range t.stages {
 		t.stages[k] = newHistogram()
@@ -45,6 +47,7 @@ func (t *tally) add(tr *Trace, n int64) {
 	t.latency.record(tr.Done-tr.Intended, n)
 	t.service.record(tr.Done-tr.Called, n)
 	t.behind.record(tr.Called-tr.Intended, n)
+	t.tries.record(int64(tr.retries)+1, n)
 	for k, span := range tr.stages() {
 		t.stages[k].record(span, n)
 	}
@@ -61,7 +64,7 @@ func (t *tally) fail(tr *Trace, n int64, class string) {
 // attempt records what counts whether or not the transaction was acknowledged:
 // its reads and retries happened, and its caller was busy until Done.
 func (t *tally) attempt(tr *Trace, n int64) {
-	t.retries += int64(tr.Retries) * n
+	t.retries += int64(tr.retries) * n
 	t.reads += int64(tr.readCount) * n
 	for _, d := range tr.reads[:min(tr.readCount, MaxReads)] {
 		t.readLatency.record(d, n)
@@ -80,62 +83,103 @@ func (t *tally) merge(other *tally) {
 	for class, n := range other.errors {
 		t.errors[class] += n
 	}
-	t.latency.merge(other.latency)
-	t.service.merge(other.service)
-	t.behind.merge(other.behind)
-	t.readLatency.merge(other.readLatency)
-	for k := range t.stages {
-		t.stages[k].merge(other.stages[k])
+	for k, h := range t.histograms() {
+		h.merge(other.histograms()[k])
 	}
+}
+
+// reset empties t.
+func (t *tally) reset() {
+	for _, h := range t.histograms() {
+		h.reset()
+	}
+	clear(t.errors)
+	empty := tally{limit: t.limit, errors: t.errors, latency: t.latency, service: t.service, behind: t.behind,
+		readLatency: t.readLatency, tries: t.tries, stages: t.stages}
+	*t = empty
+}
+
+// histograms returns all of them, always in the same order.
+func (t *tally) histograms() []*histogram {
+	return append([]*histogram{t.latency, t.service, t.behind, t.readLatency, t.tries}, t.stages[:]...)
 }
 
 // clamped returns how many latencies did not fit the histogram.
 func (t *tally) clamped() int64 { return t.latency.clamped }
 
-// maxShards bounds the memory of a sharded tally: one shard takes about 3.5 MB,
-// and beyond 16 the mutexes are no longer what a load waits for.
+// maxShards bounds the memory of a sharded tally: one shard takes about 9 MB, and
+// beyond 16 the mutexes are no longer what a load waits for.
 const maxShards = 16
 
 // shardedTally lets many goroutines record at once: each uses the shard of its
-// number, so that two seldom want the same mutex.
+// number, so that two seldom want the same mutex. Another goroutine takes what was
+// recorded out from time to time; a shard is locked for no longer than it takes to
+// exchange two pointers, because those who record are part of what is measured.
 type shardedTally struct {
 	shards []tallyShard
+	// Of the one who takes.
+	whole    *tally     // all that was taken
+	interval *histogram // latencies of what was taken last
 }
 
 type tallyShard struct {
-	mu    sync.Mutex
-	tally *tally
+	mu           sync.Mutex
+	tally, spare *tally
 }
 
 func newShardedTally(limit int64) *shardedTally {
-	s := &shardedTally{shards: make([]tallyShard, min(2*runtime.GOMAXPROCS(0), maxShards))}
+	s := &shardedTally{
+		shards:   make([]tallyShard, min(2*runtime.GOMAXPROCS(0), maxShards)),
+		whole:    newTally(limit),
+		interval: newHistogram(),
+	}
 	for k := range s.shards {
-		s.shards[k].tally = newTally(limit)
+		s.shards[k].tally, s.shards[k].spare = newTally(limit), newTally(limit)
 	}
 	return s
 }
 
-// add and fail are tally's, in the shard of number i.
-
-func (s *shardedTally) add(i uint64, tr *Trace) {
+// shard locks the shard of number i and returns its tally.
+func (s *shardedTally) shard(i uint64) (t *tally, unlock func()) {
 	shard := &s.shards[i%uint64(len(s.shards))]
 	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	shard.tally.add(tr, 1)
+	return shard.tally, shard.mu.Unlock
+}
+
+// add and fail are tally's, in the shard of number i; skip records a transaction
+// that was skipped.
+
+func (s *shardedTally) add(i uint64, tr *Trace) {
+	t, unlock := s.shard(i)
+	defer unlock()
+	t.add(tr, 1)
 }
 
 func (s *shardedTally) fail(i uint64, tr *Trace, class string) {
-	shard := &s.shards[i%uint64(len(s.shards))]
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	shard.tally.fail(tr, 1, class)
+	t, unlock := s.shard(i)
+	defer unlock()
+	t.fail(tr, 1, class)
 }
 
-// fold merges all shards into one tally. No one may record any more.
-func (s *shardedTally) fold() *tally {
-	whole := s.shards[0].tally
-	for k := range s.shards[1:] {
-		whole.merge(s.shards[1+k].tally)
+func (s *shardedTally) skip(i uint64, tr *Trace) {
+	t, unlock := s.shard(i)
+	defer unlock()
+	t.attempt(tr, 1)
+}
+
+// take moves what was recorded since the last take into whole, and leaves its
+// latencies in interval. It returns whole, which is complete when no one records
+// any more.
+func (s *shardedTally) take() *tally {
+	s.interval.reset()
+	for k := range s.shards {
+		shard := &s.shards[k]
+		shard.mu.Lock()
+		shard.tally, shard.spare = shard.spare, shard.tally
+		shard.mu.Unlock()
+		s.interval.merge(shard.spare.latency)
+		s.whole.merge(shard.spare)
+		shard.spare.reset()
 	}
-	return whole
+	return s.whole
 }

@@ -15,8 +15,12 @@ package tps
 //
 // Committed is zero for a transaction that never ran or whose batch did not
 // commit.
+//
+// Checkpointing is how long of the queue stage the writer was held by
+// checkpoints. It becomes a stage of its own.
 type Timing struct {
 	Accepted, Begun, Started, Ended, Committing, Committed int64
+	Checkpointing                                          int64
 }
 
 // MaxReads is how many reads of one transaction keep their own latency. Further
@@ -25,7 +29,7 @@ type Timing struct {
 const MaxReads = 8
 
 // Trace is the record of one transaction. The harness sets Intended, Called and
-// Done; an Op may set the embedded Timing and Retries and call Read. A Trace
+// Done; an Op may set the embedded Timing and call Read, Think and Retry. A Trace
 // belongs to one goroutine and must not be kept after the Op has returned.
 //
 // It holds no pointers and is never allocated by an Op: a burst keeps one for
@@ -38,12 +42,13 @@ type Trace struct {
 	Intended, Called int64
 	Timing
 	Done int64
-	// Retries counts the attempts after the first one.
-	Retries int32
 
 	state     traceState
+	retries   int32
 	readCount int32
 	readTime  int64
+	thinkTime int64
+	retryTime int64
 	reads     [MaxReads]int64
 }
 
@@ -68,8 +73,25 @@ func (t *Trace) Read(d int64) {
 	t.readTime += d
 }
 
-// The stages in the order in which a transaction passes through them; reads
-// come last because they have no fixed place.
+// Think records d nanoseconds in which the caller thought between its reads and
+// its update, holding nothing.
+func (t *Trace) Think(d int64) { t.thinkTime += d }
+
+// Retry records that what was done until now, an instant on the clock of
+// Config.Now, was in vain, and that the transaction begins again. All of that time
+// becomes the retry stage; Timing is that of the last attempt.
+func (t *Trace) Retry(now int64) {
+	t.retries++
+	t.retryTime = now - t.Called
+	t.readTime, t.thinkTime = 0, 0
+	t.Timing = Timing{}
+}
+
+// Retries returns how many attempts there were after the first one.
+func (t *Trace) Retries() int { return int(t.retries) }
+
+// The stages in the order in which a transaction passes through them, and then
+// what has no fixed place among them.
 const (
 	stageLag = iota
 	stageQueue
@@ -78,7 +100,10 @@ const (
 	stageHold
 	stageCommit
 	stageWake
+	stageCheckpoint
 	stageReads
+	stageThink
+	stageRetry
 	stageCount
 )
 
@@ -89,8 +114,8 @@ const (
 func (t *Trace) stages() (spans [stageCount]int64) {
 	stamps := t.Timing
 	if stamps == (Timing{}) {
-		end := max(t.Called, t.Done-t.readTime)
-		stamps = Timing{t.Called, t.Called, t.Called, end, end, end}
+		begun := t.Called + t.retryTime + t.thinkTime + t.readTime
+		stamps = Timing{Accepted: begun, Begun: begun, Started: begun, Ended: t.Done, Committing: t.Done, Committed: t.Done}
 	}
 	at := t.Intended
 	for k, stamp := range [...]int64{stamps.Accepted, stamps.Begun, stamps.Started,
@@ -99,14 +124,19 @@ func (t *Trace) stages() (spans [stageCount]int64) {
 		spans[k] = stamp - at
 		at = stamp
 	}
+	carve := func(d int64, into int, from ...int) {
+		for _, k := range from {
+			taken := min(max(d, 0), spans[k])
+			spans[k] -= taken
+			spans[into] += taken
+			d -= taken
+		}
+	}
+	carve(stamps.Checkpointing, stageCheckpoint, stageQueue)
+	carve(t.retryTime, stageRetry, stageLag)
+	carve(t.thinkTime, stageThink, stageLag, stageWake)
 	// Reads are awaited after the commit, or before the transaction is handed
 	// over: their time lies in wake or in lag.
-	rest := t.readTime
-	for _, k := range [...]int{stageWake, stageLag} {
-		taken := min(rest, spans[k])
-		spans[k] -= taken
-		spans[stageReads] += taken
-		rest -= taken
-	}
+	carve(t.readTime, stageReads, stageWake, stageLag)
 	return spans
 }

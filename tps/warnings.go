@@ -23,17 +23,14 @@ func (o *outcome) warnings(t *tally) (list []string) {
 	if o.dropped > 0 {
 		list = append(list, fmt.Sprintf("%d arrivals were due but never started: too many were unfinished, or the rate is beyond the generator", o.dropped))
 	}
-	if o.scheduled == 0 {
-		return list
-	}
-	late := t.behind.summary().P99
-	behindLimit := max(generatorLateP99, time.Duration(generatorBehindShare*float64(o.scheduled)))
-	if late > generatorLateP99 || o.behind > behindLimit {
-		list = append(list, fmt.Sprintf(
-			"generator-bound: transactions started late (p99 %v, the last arrival %v): this machine cannot offer that rate evenly",
-			late.Round(time.Microsecond), o.behind.Round(time.Microsecond)))
-	}
 	return list
+}
+
+// late tells whether the load generator, and not the database, made the
+// transactions late.
+func (k *Kept) late() bool {
+	limit := max(generatorLateP99, time.Duration(generatorBehindShare*float64(k.Length)))
+	return k.LateP99 > generatorLateP99 || k.Behind > limit
 }
 
 // pauseWarnings returns a warning when the garbage collector stopped the program

@@ -2,7 +2,10 @@ package writer_test
 
 import (
 	"context"
+	"math/rand/v2"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tpssim/tpssim/writer"
@@ -84,17 +87,63 @@ func BenchmarkStmt(b *testing.B) {
 	})
 }
 
-// BenchmarkView is a point read in a read transaction of its own.
+// readTwo reads two accounts that depend on i.
+func readTwo(i int64) func(*writer.Rx) error {
+	return func(rx *writer.Rx) error {
+		for _, id := range [...]int64{1 + i*7919%benchAccounts, 1 + i*104729%benchAccounts} {
+			s := rx.Stmt("SELECT balance FROM account WHERE id = ?").BindInt64(1, id)
+			if _, err := s.Step(); err != nil {
+				return err
+			}
+			s.Reset()
+		}
+		return nil
+	}
+}
+
+// BenchmarkView is two point reads in a read transaction of their own, by one
+// caller, by many at once, and by many while transfers are committed.
 func BenchmarkView(b *testing.B) {
-	w := openBench(b)
-	b.ReportAllocs()
-	for i := int64(0); b.Loop(); i++ {
-		if err := w.View(context.Background(), func(rx *writer.Rx) error {
-			s := rx.Stmt("SELECT balance FROM account WHERE id = ?").BindInt64(1, 1+i*7919%benchAccounts)
-			_, err := s.Step()
-			return err
-		}); err != nil {
-			b.Fatal(err)
+	view := func(b *testing.B, ctx context.Context, w *writer.Writer, i int64) {
+		if err := w.View(ctx, readTwo(i)); err != nil {
+			b.Error(err)
 		}
 	}
+	many := func(b *testing.B, ctx context.Context, w *writer.Writer) {
+		b.ReportAllocs()
+		b.SetParallelism(10_000 / runtime.GOMAXPROCS(0))
+		b.RunParallel(func(pb *testing.PB) {
+			for i := rand.Int64N(benchAccounts); pb.Next(); i++ {
+				view(b, ctx, w, i)
+			}
+		})
+	}
+	b.Run("one", func(b *testing.B) {
+		w := openBench(b)
+		b.ReportAllocs()
+		for i := int64(0); b.Loop(); i++ {
+			view(b, context.Background(), w, i)
+		}
+	})
+	b.Run("many", func(b *testing.B) { many(b, context.Background(), openBench(b)) })
+	b.Run("many with a context that can end", func(b *testing.B) { many(b, b.Context(), openBench(b)) })
+	b.Run("many beside transfers", func(b *testing.B) {
+		w := openBench(b)
+		var stop atomic.Bool
+		var wg sync.WaitGroup
+		for g := range int64(1000) {
+			wg.Go(func() {
+				for i := g; !stop.Load(); i += 1000 {
+					if err := w.Do(context.Background(), benchTransfer(i)); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		before := w.Stats().Transactions
+		many(b, context.Background(), w)
+		stop.Store(true)
+		b.ReportMetric(float64(w.Stats().Transactions-before)/b.Elapsed().Seconds(), "tps")
+		wg.Wait()
+	})
 }

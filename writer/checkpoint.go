@@ -37,6 +37,69 @@ type wal struct {
 	pause      time.Duration // after the next RESTART that fails
 }
 
+// blockage is for how long readers kept the log from being emptied. Only attempts
+// to empty it tell: it begins at the end of one that readers hindered and is over
+// at the end of the first that moved everything.
+type blockage struct {
+	since int64         // when the present one began, 0 if there is none
+	total time.Duration // of those that are over
+}
+
+// note takes what an attempt that ended now answered: as for moved, and whether it
+// gave up waiting.
+func (b *blockage) note(frames, done int, busy bool, now int64) {
+	switch blocked := busy || done < frames; {
+	case frames < 0: // it came to no answer about readers
+	case blocked && b.since == 0:
+		b.since = now
+	case !blocked && b.since != 0:
+		b.total = b.until(now)
+		b.since = 0
+	}
+}
+
+// until returns how long all blockages were until now.
+func (b *blockage) until(now int64) time.Duration {
+	if b.since == 0 {
+		return b.total
+	}
+	return b.total + time.Duration(now-b.since)
+}
+
+// keptPauses is how many checkpoints Timing knows of. One request waits for more
+// only when the queue is so long that it waits for as many batches.
+const keptPauses = 16
+
+// pauses are the last times for which checkpoints held the writer goroutine, to
+// which they belong.
+type pauses struct {
+	ring  [keptPauses]struct{ begun, ended int64 }
+	count int   // ever; the latest is at (count-1) % keptPauses
+	last  int64 // when the latest ended
+}
+
+func (p *pauses) add(begun, ended int64) {
+	c := &p.ring[p.count%keptPauses]
+	c.begun, c.ended = begun, ended
+	p.count++
+	p.last = ended
+}
+
+// since returns for how long checkpoints have held the writer since from.
+func (p *pauses) since(from int64) (held int64) {
+	if from >= p.last { // nearly always: each batch asks for each request
+		return 0
+	}
+	for i := p.count - 1; i >= max(p.count-keptPauses, 0); i-- {
+		c := &p.ring[i%keptPauses]
+		if c.ended <= from {
+			break
+		}
+		held += c.ended - max(c.begun, from)
+	}
+	return held
+}
+
 // watch registers the commit hook that tells the log's size. It replaces SQLite's
 // automatic checkpoint, which is a hook of the same kind. It is called again when
 // somebody may have changed what it relies on.
@@ -151,13 +214,18 @@ func (w *Writer) checkpoint(mode sqliteh.Checkpoint) error {
 	if frames >= 0 {
 		l.passiveAt = frames + w.opt.Checkpoint.Pages
 	}
+	code := Primary(err)
+	busy := code == sqliteh.SQLITE_BUSY || code == sqliteh.SQLITE_LOCKED
 	w.statsMu.Lock()
+	end := Now() // under the mutex, so that nobody was told of a later time in a blockage that ends now
 	w.stats.Checkpoints++
-	w.stats.CheckpointTime += time.Duration(Now() - start)
+	w.stats.CheckpointTime += time.Duration(end - start)
 	w.stats.CheckpointPages += uint64(moved)
+	w.blocked.note(frames, done, busy, end)
 	w.statsMu.Unlock()
-	switch code := Primary(err); {
-	case err == nil, code == sqliteh.SQLITE_BUSY, code == sqliteh.SQLITE_LOCKED: // readers; the next one gets further
+	w.pauses.add(start, end)
+	switch {
+	case err == nil, busy: // readers; the next one gets further
 	case isStorageFailure(err):
 		w.fail(err)
 	default:

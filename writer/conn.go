@@ -27,6 +27,8 @@ type conn struct {
 	prepared   int                  // statements in stmts
 	inUse      []*prepared          // handed out to the current function
 	statements uint64               // executed since the connection was opened
+
+	over, stopped chan struct{} // between an interrupter and the call that ends it
 }
 
 // openConn opens path. A driver may return a handle together with an error; it is
@@ -40,7 +42,10 @@ func openConn(open sqliteh.OpenFunc, path string, flags sqliteh.OpenFlags) (*con
 		}
 		return nil, &Error{Code: Code(err), Msg: "cannot open " + path, SQL: "open"}
 	}
-	return &conn{db: db, path: path, stmts: make(map[string]*prepared)}, nil
+	return &conn{
+		db: db, path: path, stmts: make(map[string]*prepared),
+		over: make(chan struct{}), stopped: make(chan struct{}),
+	}, nil
 }
 
 // close finalizes every statement and closes the connection.
@@ -189,7 +194,7 @@ func (c *conn) prepare(sql string, control bool) (*prepared, error) {
 		stmt.Finalize()
 		return nil, &Error{Code: sqliteh.SQLITE_MISUSE, Msg: "no statement in the SQL text", SQL: sql}
 	}
-	p := &prepared{stmt: stmt, sql: sql, kind: k, next: head}
+	p := &prepared{stmt: stmt, sql: sql, kind: k, params: stmt.BindParameterCount(), next: head}
 	c.stmts[sql] = p
 	c.prepared++
 	return p, nil

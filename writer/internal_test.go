@@ -63,6 +63,40 @@ func TestHistogramQuantile(t *testing.T) {
 	})
 }
 
+func TestHistogramYieldsItsBuckets(t *testing.T) {
+	var h Histogram
+	for range h.Buckets() {
+		t.Error("an empty histogram has no buckets")
+	}
+	sizes := []int{1, 1, 5, 12, 13, 1000}
+	for _, size := range sizes {
+		h.add(size)
+	}
+	var counted uint64
+	last := 0
+	for upto, count := range h.Buckets() {
+		if upto <= last || count == 0 {
+			t.Errorf("bucket up to %d with %d follows the one up to %d", upto, count, last)
+		}
+		var want uint64
+		for _, size := range sizes {
+			if size > last && size <= upto {
+				want++
+			}
+		}
+		if count != want {
+			t.Errorf("%d of %v are above %d and up to %d, counted are %d", want, sizes, last, upto, count)
+		}
+		counted, last = counted+count, upto
+	}
+	if counted != h.Count() {
+		t.Errorf("%d of %d are in buckets", counted, h.Count())
+	}
+	for range h.Buckets() {
+		break // must not go on
+	}
+}
+
 func TestClassify(t *testing.T) {
 	for sql, want := range map[string]kind{
 		"":                                      kindWrite,

@@ -342,7 +342,8 @@ func (w *Writer) commit() {
 	undone := 0
 	for _, r := range b.ran {
 		if r.timing != nil {
-			*r.timing = Timing{r.accepted, b.begun, r.started, r.ended, committing, committed}
+			// No checkpoint came since the batch began.
+			*r.timing = Timing{r.accepted, b.begun, r.started, r.ended, committing, committed, w.pauses.since(r.accepted)}
 		}
 		if r.err != nil || failure != nil {
 			undone++

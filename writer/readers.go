@@ -76,7 +76,8 @@ func (rs *readers) view(ctx context.Context, closing <-chan struct{}, fn func(*R
 		return err
 	}
 	defer func() { // also when fn panics
-		if _, rerr := c.endOpen(); rerr != nil {
+		// A failed read may have ended it, which says so itself.
+		if rerr := c.exec("ROLLBACK"); rerr != nil && c.inTransaction() {
 			err = errors.Join(err, rerr)
 		}
 	}()
@@ -101,24 +102,26 @@ func (c *conn) interruptAfter(ctx context.Context) (stop func()) {
 	if ctx.Done() == nil {
 		return func() {}
 	}
-	over, stopped := make(chan struct{}), make(chan struct{})
-	cancel := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		ticker := time.NewTicker(interruptPause)
-		defer ticker.Stop()
-		for {
-			c.db.Interrupt()
-			select {
-			case <-over:
-				return
-			case <-ticker.C:
-			}
-		}
-	})
+	cancel := context.AfterFunc(ctx, c.interrupt)
 	return func() {
-		close(over)
 		if !cancel() {
-			<-stopped
+			c.over <- struct{}{}
+			<-c.stopped
+		}
+	}
+}
+
+// interrupt is the interrupter.
+func (c *conn) interrupt() {
+	ticker := time.NewTicker(interruptPause)
+	defer ticker.Stop()
+	for {
+		c.db.Interrupt()
+		select {
+		case <-c.over:
+			c.stopped <- struct{}{}
+			return
+		case <-ticker.C:
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"iter"
 	"math/bits"
 	"time"
 )
@@ -21,6 +22,15 @@ type Stats struct {
 	Checkpoints     uint64        // checkpoints tried
 	CheckpointTime  time.Duration // the writer was held by them
 	CheckpointPages uint64        // pages moved into the database
+
+	// WALBlocked is for how long the WAL could not be emptied because a reader,
+	// whose snapshot is older than what the WAL holds, was in the way. It is counted
+	// from the end of a checkpoint that left pages behind, or gave up waiting for
+	// readers, to the end of the first one after it that moved everything, and
+	// includes a blockage that goes on. Only checkpoints notice that one begins or
+	// ends: without them nothing is counted. Another process's writer or checkpoint
+	// that hinders one counts as a reader does.
+	WALBlocked time.Duration
 
 	BatchSizes Histogram // functions per batch
 
@@ -46,6 +56,7 @@ func (s Stats) Sub(prev Stats) Stats {
 	s.Checkpoints -= prev.Checkpoints
 	s.CheckpointTime -= prev.CheckpointTime
 	s.CheckpointPages -= prev.CheckpointPages
+	s.WALBlocked -= prev.WALBlocked
 	for i := range s.BatchSizes {
 		s.BatchSizes[i] -= prev.BatchSizes[i]
 	}
@@ -57,6 +68,7 @@ func (s Stats) Sub(prev Stats) Stats {
 func (w *Writer) Stats() Stats {
 	w.statsMu.Lock()
 	s := w.stats
+	s.WALBlocked = w.blocked.until(Now())
 	w.statsMu.Unlock()
 	s.Queued = w.queue.len()
 	if t := w.queue.oldest(); t != 0 {
@@ -100,6 +112,18 @@ func (h Histogram) Count() uint64 {
 		n += c
 	}
 	return n
+}
+
+// Buckets yields the buckets that are not empty, in ascending order: the largest
+// size that each holds and how many sizes were counted in it.
+func (h Histogram) Buckets() iter.Seq2[int, uint64] {
+	return func(yield func(upto int, count uint64) bool) {
+		for i, c := range h {
+			if c > 0 && !yield(upper(i), c) {
+				return
+			}
+		}
+	}
 }
 
 // Quantile returns the size that a share q of all sizes does not exceed, rounded

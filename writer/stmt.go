@@ -11,6 +11,7 @@ type prepared struct {
 	stmt   sqliteh.Stmt
 	sql    string
 	kind   kind
+	params int       // the number of the last parameter
 	next   *prepared // another statement of the same text
 	lease  uint64    // grows with each hand-out, so that an old handle shows
 	handed bool      // in conn.inUse

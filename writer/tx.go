@@ -61,8 +61,9 @@ func (rx *Rx) beforeStep(p *prepared) error {
 // sort as their times do.
 const timeText = "2006-01-02T15:04:05.000000000Z07:00"
 
-// bind binds args in order.
-func (s Stmt) bind(args []any) Stmt {
+// Bind binds args to the parameters in order; there must be as many. Their types
+// are as for [Rx.Query].
+func (s Stmt) Bind(args ...any) Stmt {
 	for i, arg := range args {
 		switch v := arg.(type) {
 		case nil:
@@ -90,8 +91,8 @@ func (s Stmt) bind(args []any) Stmt {
 			return Stmt{err: fmt.Errorf("writer: argument %d is a %T; use int64, float64, string, []byte, bool, time.Time or nil", i+1, arg)}
 		}
 	}
-	if s.err == nil && len(args) != s.p.stmt.BindParameterCount() {
-		err := fmt.Errorf("writer: %d arguments for %d parameters of %q", len(args), s.p.stmt.BindParameterCount(), s.p.sql)
+	if s.err == nil && len(args) != s.p.params {
+		err := fmt.Errorf("writer: %d arguments for %d parameters of %q", len(args), s.p.params, s.p.sql)
 		s.Reset()
 		return Stmt{err: err}
 	}
@@ -105,7 +106,7 @@ func (s Stmt) bind(args []any) Stmt {
 // which sorts by time in the years 0 to 9999) or nil.
 func (rx *Rx) Query(sql string, args ...any) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		s := rx.Stmt(sql).bind(args)
+		s := rx.Stmt(sql).Bind(args...)
 		defer s.Reset()
 		for {
 			row, err := s.Step()
@@ -123,7 +124,7 @@ func (rx *Rx) Query(sql string, args ...any) iter.Seq2[Row, error] {
 // QueryRow runs sql for its first row; Scan tells of any error, ErrNoRows when
 // there is no row.
 func (rx *Rx) QueryRow(sql string, args ...any) Row {
-	s := rx.Stmt(sql).bind(args)
+	s := rx.Stmt(sql).Bind(args...)
 	row, err := s.Step()
 	switch {
 	case err != nil:
@@ -192,7 +193,7 @@ func (s Stmt) scan(i int, dest any) error {
 	case *time.Time:
 		return s.scanTime(i, d)
 	case *any:
-		*d = s.value(i)
+		*d = s.Value(i)
 	default:
 		return fmt.Errorf("writer: cannot scan column %d into a %T", i, dest)
 	}
@@ -212,8 +213,9 @@ func (s Stmt) scanTime(i int, dest *time.Time) error {
 	return nil
 }
 
-// value returns column i in the Go type that matches what SQLite stored.
-func (s Stmt) value(i int) any {
+// Value returns column i of the current row in the Go type that matches what SQLite
+// stored: int64, float64, string, []byte (a copy) or nil; nil off a row.
+func (s Stmt) Value(i int) any {
 	if !s.column() {
 		return nil
 	}
@@ -247,7 +249,7 @@ type Tx struct {
 // Exec runs sql and returns the number of rows that an INSERT, UPDATE or DELETE
 // changed. Arguments are as for [Rx.Query].
 func (tx *Tx) Exec(sql string, args ...any) (changed int64, err error) {
-	return tx.Stmt(sql).bind(args).Exec()
+	return tx.Stmt(sql).Bind(args...).Exec()
 }
 
 // LastInsertID returns the rowid of the connection's most recent INSERT. Call it
@@ -314,5 +316,5 @@ func (c *Conn) Context() context.Context { return c.ctx }
 // Exec runs any one statement to its end, transaction control and PRAGMA included,
 // and returns the number of rows changed. Arguments are as for [Rx.Query].
 func (c *Conn) Exec(sql string, args ...any) (changed int64, err error) {
-	return c.Stmt(sql).bind(args).Exec()
+	return c.Stmt(sql).Bind(args...).Exec()
 }

@@ -32,6 +32,7 @@ type Writer struct {
 	failure   atomic.Pointer[error]  // storage failure
 	statsMu   sync.Mutex
 	stats     Stats
+	blocked   blockage     // guarded by statsMu
 	backups   sync.RWMutex // read-held by each Backup, held to close
 	closeErr  error        // set before done is closed
 	watchStop func()
@@ -42,6 +43,7 @@ type Writer struct {
 	batch   batch
 	careful int // batches left that use savepoints after one failed without
 	wal     wal
+	pauses  pauses
 }
 
 // Open opens the database at path, creating it unless opt.NoCreate is set, and
@@ -366,4 +368,9 @@ type Timing struct {
 	Ended      int64 // its function and savepoint ended
 	Committing int64 // COMMIT started, after its batch-mates behind it
 	Committed  int64 // COMMIT returned
+
+	// Checkpointing is for how long, between Accepted and Begun, the writer
+	// goroutine was held by checkpoints. If there were more than 16, those before
+	// the last 16 are not counted.
+	Checkpointing int64
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tpssim/tpssim/internal/quantity"
 	"github.com/tpssim/tpssim/machine"
 	"github.com/tpssim/tpssim/report"
+	"github.com/tpssim/tpssim/script/tpcb"
 	"github.com/tpssim/tpssim/writer"
 )
 
@@ -28,12 +29,17 @@ const (
 	defaultBalance = 1_000_000_000
 )
 
-// specFlags adds the flags that describe a data set.
-func specFlags(flags *pflag.FlagSet, spec *accounts.Spec) {
+// specFlags adds the flags that describe a data set. Its schema may also be one of
+// others, which are no accounts.
+func specFlags(flags *pflag.FlagSet, spec *accounts.Spec, others ...string) {
 	countVar(flags, &spec.Rows, "rows", "", defaultRows, "accounts: 1m, 1e9, …")
 	countVar(flags, &spec.Balance, "balance", "", defaultBalance, "what each account holds at first")
-	choiceVar(flags, (*string)(&spec.Schema), "schema", string(accounts.SchemaRowid), "rowid: one B-tree; article: two, as in the article",
-		string(accounts.SchemaRowid), string(accounts.SchemaArticle))
+	usage := "rowid: one B-tree; article: two, as in the article"
+	if len(others) > 0 {
+		usage += "; " + schemaTPCB + ": pgbench's tables"
+	}
+	choiceVar(flags, (*string)(&spec.Schema), "schema", string(accounts.SchemaRowid), usage,
+		append([]string{string(accounts.SchemaRowid), string(accounts.SchemaArticle)}, others...)...)
 	intVar(flags, &spec.Payload, "payload", 0, quantity.Size, "size", "bytes of payload in each row")
 	intVar(flags, &spec.Indexes, "indexes", 0, quantity.Count, "count", "indexes beside the key, each of which every transfer updates")
 	intVar(flags, &spec.PageSize, "page-size", 4096, quantity.Size, "size", "page size, 512 to 65536 bytes")
@@ -42,6 +48,7 @@ func specFlags(flags *pflag.FlagSet, spec *accounts.Spec) {
 func (a *app) seedCommand() *cobra.Command {
 	var s seeding
 	var verify bool
+	var scale int64
 	cmd := &cobra.Command{
 		Use:   "seed",
 		Short: "Make a data set of accounts",
@@ -54,10 +61,18 @@ whole; interrupted, nothing is left.
 Through SQL, the accounts are inserted in large transactions: everything else.
 Interrupted by Ctrl-C or kill -9 it goes on behind its last commit when it is
 started again with the same parameters.`,
-		Example: "  tpssim seed --rows 10m\n  tpssim seed --rows 1e9 --db /data/billion.db --verify",
-		Args:    noArgs,
+		Example: `  tpssim seed --rows 10m
+  tpssim seed --rows 1e9 --db /data/billion.db --verify
+  tpssim seed --schema tpcb --scale 10 --db bench.db`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.seed(cmd.Context(), s); err != nil || !verify {
+			seed := a.seed
+			if s.spec.Schema == schemaTPCB {
+				seed = func(ctx context.Context, s seeding) error { return a.seedTPCB(ctx, s, scale, cmd.Flags().Changed) }
+			} else if cmd.Flags().Changed("scale") {
+				return usagef("--scale needs --schema tpcb: the accounts of the other schemas are counted by --rows")
+			}
+			if err := seed(cmd.Context(), s); err != nil || !verify {
 				return err
 			}
 			return a.check(cmd.Context(), s.path)
@@ -65,7 +80,8 @@ started again with the same parameters.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	specFlags(flags, &s.spec)
+	specFlags(flags, &s.spec, schemaTPCB)
+	countVar(flags, &scale, "scale", "", 1, "tpcb: how many branches, with 100,000 accounts each")
 	flags.StringVar(&s.path, "db", defaultDB, "the database `file`")
 	choiceVar(flags, (*string)(&s.method), "method", string(dataset.Auto), "auto, pages or sql",
 		string(dataset.Auto), string(dataset.Pages), string(dataset.SQL))
@@ -147,6 +163,10 @@ in sum exactly the money that it was seeded with. Exit code 3 if not.`,
 func (a *app) check(ctx context.Context, path string) error {
 	w := newWatched("checking", "B")
 	stop := a.watch(w.poll)
+	if _, err := tpcb.Inspect(path); err == nil {
+		stop()
+		return a.checkTPCB(ctx, path)
+	}
 	found, err := dataset.Check(ctx, path, dataset.Options{
 		Progress: w.progress,
 		Stage:    func(name string) { w.stage("checking: " + name) },
@@ -251,6 +271,11 @@ func (a *app) dataSet(ctx context.Context, path string, spec accounts.Spec, may 
 	switch {
 	case errors.Is(err, dataset.ErrNotExist):
 		return dataset.Info{}, missing(path)
+	case errors.Is(err, dataset.ErrNotOurs):
+		if bench, ours := tpcb.Inspect(path); ours == nil {
+			return dataset.Info{}, fmt.Errorf("%s holds pgbench's tables at scale %d: run their scripts with %s", path, bench.Scale, report.Command("tpssim", "run", "-b", "tpcb-like", "--db", path))
+		}
+		return dataset.Info{}, err
 	case err != nil:
 		return dataset.Info{}, err
 	}

@@ -14,7 +14,7 @@ import (
 
 // status is what a person who waits is told.
 type status struct {
-	label string // what is being done
+	label string // what is being done; "" while something else tells of it
 	note  string // how far, where no count says it
 	unit  string // what is counted; "B" for bytes
 	done  int64
@@ -53,7 +53,11 @@ func (a *app) watch(poll func() status) (stop func()) {
 				clear()
 				return
 			case <-ticker.C:
-				show(poll())
+				if s := poll(); s.label != "" {
+					show(s)
+				} else {
+					clear()
+				}
 			}
 		}
 	}()

@@ -15,13 +15,14 @@ import (
 	"github.com/tpssim/tpssim/tps"
 )
 
-// Exit codes. When several hold, the first of 3 and 4 wins.
+// Exit codes. When several hold, the first of 3, 4 and 99 wins.
 const (
 	exitOK          = 0
 	exitError       = 1
 	exitUsage       = 2
 	exitCheck       = 3 // a proof or a check failed
 	exitInterrupted = 4
+	exitThreshold   = 99 // a threshold was crossed, or an objective not met
 )
 
 // codeError ends the program with a code of its own. Without an error nothing
@@ -81,7 +82,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // packagePrefixes are what errors begin with on their way through this program.
-var packagePrefixes = []string{"dataset: ", "accounts: ", "scenarios: ", "engine: ", "tps: ", "writer.Open: ", "writer: ", "machine: ", "sqlite: "}
+var packagePrefixes = []string{"dataset: ", "accounts: ", "scenarios: ", "engine: ", "tps: ", "writer.Open: ", "writer: ", "machine: ", "sqlite: ", "script: ", "tpcb: ", "trials: ", "doctor: "}
 
 // message returns an error as one line, without the names of the packages that it
 // came through.
@@ -131,7 +132,7 @@ as lines of the file that --config names (max-batch = 1000).`,
 	flags.BoolVar(&a.noColor, "no-color", false, "no colours; NO_COLOR in the environment does the same")
 	flags.StringVar(&a.config, "config", "", "a TOML `file` of flags, one \"name = value\" a line")
 	flags.SortFlags = false
-	root.AddCommand(a.runCommand(), a.seedCommand(), a.checkCommand(), a.scenariosCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.seedCommand(), a.checkCommand(), a.kneeCommand(), a.doctorCommand(), a.scenariosCommand(), a.versionCommand())
 	refuseArguments(root)
 	return root
 }

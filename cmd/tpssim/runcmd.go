@@ -1,20 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tpssim/tpssim/accounts"
-	"github.com/tpssim/tpssim/accounts/dataset"
-	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/engine/sqlite"
 	"github.com/tpssim/tpssim/machine"
 	"github.com/tpssim/tpssim/report"
@@ -22,39 +18,19 @@ import (
 	"github.com/tpssim/tpssim/tps"
 )
 
-// defaultTransactions is the burst of a run without any load flag.
-const defaultTransactions = 100_000
-
 // runFlags are the flags of run.
 type runFlags struct {
-	scenario                       string
-	transactions                   int64
-	duration, warmup               time.Duration
-	concurrency, inFlight, runs    int64
-	rate                           int64
-	seed                           uint64
-	dist, layout                   string
-	paretoR                        int64
-	theta, hotAccounts, hotTraffic float64
+	workFlags
+	scripts scriptFlags
+	load    loadFlags
+	keys    keyFlags
+	data    dataFlags
+	engine  engineFlags
+	files   fileFlags
 
-	db       string
-	spec     accounts.Spec
-	engine   sqlite.Options
-	sync     string
-	journal  string
-	cacheSz  int64
-	mmap     int64
-	pragmas  []string
-	maxBatch int64
-	queue    int64
-	readers  int64
-	conns    int64
-
-	reads               int64
-	think               time.Duration
-	failRate, panicRate float64
-	cache               string
-	format, output      string
+	statements bool
+	histograms bool
+	format     string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -69,31 +45,23 @@ acknowledged. The load follows from the flags:
   -n N -c C           C clients, N transactions in total
   -d 30s [-c 64]      C clients for a time
   -R 5000 -d 30s      5,000 arrivals a second, whoever waits
+  --stage 10s:5000 --stage 30s:5000->20000
+                      a rate that changes
 
 Results go to stdout, everything else to stderr. Exit codes: 0 ok, 1 error,
-2 usage, 3 the proof failed, 4 interrupted (what was measured is printed).`,
+2 usage, 3 the proof failed, 4 interrupted (what was measured is printed),
+99 a threshold was crossed.`,
 		Example: `  tpssim run -n 100000
   tpssim run mixed -n 100k --sync normal
-  tpssim run -R 3000 -d 30s
-  tpssim run -n 1m --dist uniform --db /data/billion.db`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("run takes one scenario, not %d: %q", len(args), args)
-			}
-			// Asked before the environment and the file are read: those yield to
-			// the argument.
-			if len(args) == 1 && cmd.Flags().Changed("scenario") && f.scenario != args[0] {
-				return usagef("%q and --scenario %s are two scenarios: name one", args[0], f.scenario)
-			}
-			return nil
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
-			for _, s := range scenarios.All {
-				names = append(names, s.Name+"\t"+s.Summary)
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+  tpssim run -R 3000 -d 30s -P 1 --threshold 'p99<50ms'
+  tpssim run -n 1m --dist uniform --db /data/billion.db
+  tpssim run -b tpcb-like -c 20 -d 30s --db bench.db`,
+		Args:              f.scenarioArg("run"),
+		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && f.scripts.wanted() {
+				return usagef("%q is a scenario, and -f or -b a script: name one of them", args[0])
+			}
 			if len(args) == 1 {
 				f.scenario = args[0]
 			}
@@ -104,261 +72,160 @@ Results go to stdout, everything else to stderr. Exit codes: 0 ok, 1 error,
 	return cmd
 }
 
+// scenarioArg checks the arguments of a command that takes a scenario, as its only
+// argument or as a flag.
+func (f *workFlags) scenarioArg(command string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usagef("%s takes one scenario, not %d: %q", command, len(args), args)
+		}
+		// Asked before the environment and the file are read: those yield to the
+		// argument.
+		if len(args) == 1 && cmd.Flags().Changed("scenario") && f.scenario != args[0] {
+			return usagef("%q and --scenario %s are two scenarios: name one", args[0], f.scenario)
+		}
+		return nil
+	}
+}
+
+func completeScenarios(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+	for _, s := range scenarios.All {
+		names = append(names, s.Name+"\t"+s.Summary)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
 // add adds the flags, grouped as they are listed.
 func (f *runFlags) add(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&f.scenario, "scenario", scenarios.Default, "the `scenario`, as the argument")
-
-	countVar(flags, &f.transactions, "transactions", "n", 0, "transactions; alone, a burst (100000 when there is no load flag)")
-	durationVar(flags, &f.duration, "duration", "d", 0, time.Second, "how long the load lasts; a bare number is seconds")
-	countVar(flags, &f.concurrency, "concurrency", "c", 0, "clients of a closed loop (64 with -d alone)")
-	countVar(flags, &f.rate, "rate", "R", 0, "arrivals a second, whoever waits; needs -d or -n")
-	countVar(flags, &f.inFlight, "max-in-flight", "", 0, "with -R: unfinished transactions beyond this are dropped and counted (100k)")
-	durationVar(flags, &f.warmup, "warmup", "", 0, time.Second, "with -c, -d or -R: load before measuring begins")
-	countVar(flags, &f.runs, "runs", "", 0, "rounds of a burst after the cold one (5 when it is shorter than 2 s)")
-
-	seedVar(flags, &f.seed, "random-seed", 1, "makes the choice of accounts repeatable")
-	choiceVar(flags, &f.dist, "dist", "pareto", "which accounts: pareto (the article's), zipfian, uniform, hotspot", "pareto", "zipfian", "uniform", "hotspot")
-	choiceVar(flags, &f.layout, "layout", "clustered", "where the hot accounts lie: clustered (side by side) or scattered", "clustered", "scattered")
-	countVar(flags, &f.paretoR, "pareto-r", "", accounts.ParetoR, "pareto: the article's range, whatever the rows")
-	numberVar(flags, &f.theta, "theta", 0.99, "zipfian: the skew, above 0 up to 2")
-	numberVar(flags, &f.hotAccounts, "hot-accounts", 0.2, "hotspot: the share of the accounts that is hot")
-	numberVar(flags, &f.hotTraffic, "hot-traffic", 0.8, "hotspot: the share of the traffic that it gets")
-
-	flags.StringVar(&f.db, "db", defaultDB, "the database `file`; the default is seeded when it is not there")
-	specFlags(flags, &f.spec)
-
-	choiceVar(flags, &f.sync, "sync", "full", "PRAGMA synchronous: off, normal, full, extra", "off", "normal", "full", "extra")
-	choiceVar(flags, &f.journal, "journal-mode", "wal", "PRAGMA journal_mode: wal, delete, truncate, persist", "wal", "delete", "truncate", "persist")
-	sizeVar(flags, &f.cacheSz, "cache-size", 64<<20, "SQLite's page cache for each connection, in bytes")
-	sizeVar(flags, &f.mmap, "mmap-size", 0, "PRAGMA mmap_size, in bytes")
-	flags.StringArrayVar(&f.pragmas, "pragma", nil, "another PRAGMA as `name=value`; may be repeated")
-	flags.StringVar(&f.engine.Checkpoint, "checkpoint", sqlite.DefaultCheckpoint, "pages:N, bytes:SIZE, idle or off")
-	choiceVar(flags, &f.engine.CheckpointMode, "checkpoint-mode", "passive", "passive, restart or truncate", "passive", "restart", "truncate")
-	countVar(flags, &f.maxBatch, "max-batch", "", 10_000, "transactions to a COMMIT at most")
-	durationVar(flags, &f.engine.BatchWindow, "batch-window", "", 0, time.Millisecond, "how long a batch waits for more to come; a bare number is milliseconds")
-	countVar(flags, &f.queue, "queue", "", 1<<20, "transactions that may wait")
-	countVar(flags, &f.readers, "readers", "", 0, "read-only connections (as many as GOMAXPROCS)")
-	countVar(flags, &f.conns, "connections", "", 8, "pool: connections")
-	choiceVar(flags, &f.engine.Savepoints, "savepoints", "each", "each, none or on-failure", "each", "none", "on-failure")
-
-	countVar(flags, &f.reads, "reads", "", -1, "awaited point reads for each transaction (as the scenario says)")
-	durationVar(flags, &f.think, "think", "", 0, time.Millisecond, "wait inside each transaction; a bare number is milliseconds")
-	numberVar(flags, &f.failRate, "fail-rate", 0, "the share of transactions whose code fails after its first UPDATE")
-	numberVar(flags, &f.panicRate, "panic-rate", 0, "the share of transactions whose code panics after its first UPDATE")
-	choiceVar(flags, &f.cache, "cache", scenarios.CacheAsIs, "before each round: cold, warm or as-is", "cold", "warm", "as-is")
-
+	f.scripts.add(flags)
+	f.load.add(flags)
+	f.keys.add(flags)
+	f.data.add(flags)
+	f.engine.add(flags)
+	f.workFlags.add(flags)
+	flags.BoolVarP(&f.statements, "statements", "r", false, "time each statement too")
+	flags.BoolVar(&f.histograms, "histograms", false, "draw the latencies and the batch sizes")
 	choiceVar(flags, &f.format, "format", "text", "what stdout gets: text or json", "text", "json")
-	flags.StringVarP(&f.output, "output", "o", "", "append the result to this `file`, a JSON object a line")
+	f.files.add(flags)
 }
 
 // runScenario is tpssim run.
 func (a *app) runScenario(ctx context.Context, f *runFlags, given func(string) bool) error {
-	cfg, err := f.scenarioConfig(given)
+	cfg, err := f.config(given)
 	if err != nil {
 		return err
 	}
-	out, err := openOutput(f.output)
+	files, err := f.files.open(f.keys.seed)
 	if err != nil {
 		return err
 	}
-	res, err := a.load(ctx, f, cfg, given)
+	res, err := a.runLoad(ctx, f, cfg, files, given)
 	if err != nil {
-		return errors.Join(err, out.abandon())
+		return errors.Join(err, files.abandon())
 	}
-	return errors.Join(a.print(res, f.format), report.JSONLine(res)(out), out.Close(), outcome(res))
+	return errors.Join(a.print(res, f), files.write(res), outcome(res))
 }
 
-// load runs the scenario on its data set.
-func (a *app) load(ctx context.Context, f *runFlags, cfg scenarios.Config, given func(string) bool) (*tps.Result, error) {
-	info, err := a.dataSet(ctx, f.db, f.spec, seedPermission{
-		seed:  !given("db") || f.db == defaultDB,
-		fits:  func(spec accounts.Spec) error { return f.choose(&scenarios.Config{}, dataset.Info{Spec: spec}) },
-		asked: given,
-	})
+// runLoad runs the scenario on its data set.
+func (a *app) runLoad(ctx context.Context, f *runFlags, cfg scenarios.Config, files *resultFiles, given func(string) bool) (*tps.Result, error) {
+	path, err := f.prepare(ctx, a, &cfg, given)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.choose(&cfg, info); err != nil {
+	if files.log != nil {
+		cfg.Load.Record = files.log.Record
+	}
+	if given("progress") {
+		cfg.Load.OnSample = a.printSamples()
+	}
+	if err := files.startProfiles(); err != nil {
 		return nil, err
 	}
-	res, err := a.measure(ctx, f, cfg, info)
-	switch {
-	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return nil, &codeError{exitInterrupted, errors.New("interrupted: nothing was measured")}
-	case err != nil:
-		return nil, explain(f.db, err)
+	defer files.stopProfiles()
+	res, err := a.measure(ctx, cfg, path)
+	if err != nil {
+		return nil, interrupted(ctx, f.data.db, err)
+	}
+	for _, t := range f.load.parsedThresholds {
+		res.Thresholds = append(res.Thresholds, t.Check(res))
 	}
 	return res, nil
+}
+
+// prepare makes cfg run on the database, which it finds or seeds.
+func (f *runFlags) prepare(ctx context.Context, a *app, cfg *scenarios.Config, given func(string) bool) (path string, err error) {
+	if cfg.Scripts != nil {
+		return f.data.db, f.scripts.prepare(cfg, f.data.db, &f.engine, given)
+	}
+	info, err := f.data.find(ctx, a, given, func(spec accounts.Spec) error {
+		return f.keys.choose(&scenarios.Config{}, spec.Rows)
+	})
+	if err != nil {
+		return "", err
+	}
+	cfg.Spec, cfg.Open = info.Spec, f.engine.opener(info.Path, info.Spec, false)
+	return info.Path, f.keys.choose(cfg, info.Spec.Rows)
 }
 
 // outcome turns what a result says into the program's exit code.
 func outcome(res *tps.Result) error {
 	switch {
-	case !res.Verify.OK:
+	case res.Verify.Checked && !res.Verify.OK:
 		return &codeError{exitCheck, nil}
 	case res.Interrupted:
 		return &codeError{exitInterrupted, nil}
 	}
+	for _, o := range res.Thresholds {
+		if !o.OK {
+			return &codeError{exitThreshold, nil}
+		}
+	}
 	return nil
 }
 
-// scenarioConfig reads the flags that do not depend on the data set, so that a
-// mistake shows before anything is seeded.
-func (f *runFlags) scenarioConfig(given func(string) bool) (cfg scenarios.Config, err error) {
-	if cfg.Scenario, err = scenarios.Find(f.scenario); err != nil {
-		return cfg, usageError(err)
-	}
-	if err := f.checkCounts(given); err != nil {
+// config reads the flags that do not depend on the data set, so that a mistake
+// shows before anything is seeded.
+func (f *runFlags) config(given func(string) bool) (scenarios.Config, error) {
+	cfg, err := f.workFlags.config(given)
+	if err != nil {
 		return cfg, err
 	}
-	if err := f.spec.Validate(); err != nil {
+	if cfg.Load, err = f.load.config(given); err != nil {
+		return cfg, err
+	}
+	if err := f.data.spec.Validate(); err != nil {
 		return cfg, usageError(err)
 	}
-	if given("duration") && f.duration <= 0 {
-		return cfg, usagef("-d %v: it must be longer than 0", f.duration)
+	if err := cmp.Or(f.keys.check(given), f.engine.check(given)); err != nil {
+		return cfg, err
 	}
-	if !given("transactions") && !given("duration") && !given("rate") && !given("concurrency") {
-		f.transactions = defaultTransactions
+	if err := f.scripts.check(given); err != nil {
+		return cfg, err
 	}
-	if err := f.engineOptions(); err != nil {
-		return cfg, usageError(err)
-	}
-	cfg.Load = tps.Config{
-		Transactions: f.transactions,
-		Duration:     f.duration,
-		Concurrency:  int(f.concurrency),
-		Rate:         float64(f.rate),
-		MaxInFlight:  int(f.inFlight),
-		Warmup:       f.warmup,
-		Runs:         int(f.runs),
-		MemoryBytes:  int64(machine.AvailableMemory()),
+	if f.scripts.wanted() {
+		cfg.Scenario, cfg.Reads = scenarios.Scripted, 0
+		if cfg.Scripts, err = f.scripts.scripts(f.keys.seed); err != nil {
+			return cfg, err
+		}
 	}
 	if cfg.Scenario.Direct {
-		cfg.Load.BatchSize = int(f.maxBatch)
+		cfg.Load.BatchSize = int(f.engine.maxBatch)
 	}
-	cfg.RandomSeed = f.seed
-	cfg.Reads = cfg.Scenario.Reads
-	if given("reads") {
-		cfg.Reads = int(f.reads)
-	}
-	cfg.Think, cfg.FailRate, cfg.PanicRate, cfg.Cache = f.think, f.failRate, f.panicRate, f.cache
-	if err := validLoad(cfg.Load, cfg.Scenario.Direct); err != nil {
+	cfg.RandomSeed, cfg.Load.ArrivalSeed = f.keys.seed, f.keys.seed
+	cfg.Statements = f.statements
+	if err := validLoad(cfg.Load, cfg.Scenario); err != nil {
 		return cfg, err
 	}
 	return cfg, cfg.Validate()
 }
 
-// validLoad validates a load before there is anything to run.
-func validLoad(load tps.Config, direct bool) error {
-	if direct {
-		load.BatchOp = func(context.Context, uint64, []error) error { return nil }
-	} else {
-		load.Op = func(context.Context, uint64, *tps.Trace) error { return nil }
-	}
-	return load.Validate()
-}
-
-// maxConnections bounds what each takes several file descriptors and a page cache.
-const maxConnections = 1000
-
-// checkCounts refuses counts that were given and are out of range. For those that
-// were not, 0 has a meaning of its own.
-func (f *runFlags) checkCounts(given func(string) bool) error {
-	for _, flag := range []struct {
-		name, written string
-		n, min, max   int64
-	}{
-		{"transactions", "-n", f.transactions, 1, math.MaxInt64},
-		{"concurrency", "-c", f.concurrency, 1, tps.MaxGoroutines},
-		{"rate", "-R", f.rate, 1, tps.MaxRate},
-		{"max-in-flight", "--max-in-flight", f.inFlight, 1, tps.MaxGoroutines},
-		{"runs", "--runs", f.runs, 1, 1000},
-		{"max-batch", "--max-batch", f.maxBatch, 1, math.MaxInt32},
-		{"queue", "--queue", f.queue, 1, math.MaxInt32},
-		{"readers", "--readers", f.readers, 1, maxConnections},
-		{"connections", "--connections", f.conns, 1, maxConnections},
-		{"reads", "--reads", f.reads, 0, 1000},
-		{"pareto-r", "--pareto-r", f.paretoR, 1, accounts.MaxRows},
-	} {
-		switch {
-		case !given(flag.name) || flag.min <= flag.n && flag.n <= flag.max:
-		case flag.n < flag.min:
-			return usagef("%s %d: it must be %d or more", flag.written, flag.n, flag.min)
-		default:
-			return usagef("%s %d: it must be %s or less", flag.written, flag.n, humanize.Comma(flag.max))
-		}
-	}
-	return nil
-}
-
-// engineOptions turns the database flags into the engine's options.
-func (f *runFlags) engineOptions() error {
-	o := &f.engine
-	o.MaxBatch, o.Queue, o.Readers, o.Connections = int(f.maxBatch), int(f.queue), int(f.readers), int(f.conns)
-	if o.BatchWindow < 0 {
-		return errors.New("--batch-window must be 0 or more")
-	}
-	if _, err := sqlite.ParseCheckpoint(o.Checkpoint, o.CheckpointMode, 4096); err != nil {
-		return err
-	}
-	o.Pragmas = map[string]string{
-		"synchronous":  f.sync,
-		"journal_mode": f.journal,
-		"cache_size":   fmt.Sprint(-max(f.cacheSz/1024, 1)),
-		"mmap_size":    fmt.Sprint(f.mmap),
-	}
-	for _, p := range f.pragmas {
-		name, value, ok := strings.Cut(p, "=")
-		if !ok || name == "" || value == "" || strings.ContainsAny(p, " ;()'\"") {
-			return fmt.Errorf("--pragma %q is not name=value", p)
-		}
-		o.Pragmas[strings.ToLower(name)] = value
-	}
-	return nil
-}
-
-// choose fills in what depends on the data set.
-func (f *runFlags) choose(cfg *scenarios.Config, info dataset.Info) (err error) {
-	n := info.Spec.Rows
-	cfg.Spec = info.Spec
-	cfg.DistName, cfg.LayoutName = f.dist, f.layout
-	switch f.dist {
-	case "pareto":
-		cfg.Dist, err = accounts.NewPareto(n, f.paretoR, accounts.ParetoP)
-		if f.paretoR != accounts.ParetoR {
-			cfg.DistParameters = fmt.Sprintf("r=%d", f.paretoR)
-		}
-	case "zipfian":
-		cfg.Dist, err = accounts.NewZipfian(n, f.theta)
-		cfg.DistParameters = fmt.Sprintf("theta=%v", f.theta)
-	case "uniform":
-		cfg.Dist, err = accounts.NewUniform(n)
-	default:
-		cfg.Dist, err = accounts.NewHotspot(n, f.hotAccounts, f.hotTraffic)
-		cfg.DistParameters = fmt.Sprintf("accounts=%v traffic=%v", f.hotAccounts, f.hotTraffic)
-	}
-	if err != nil {
-		return usageError(err)
-	}
-	cfg.Layout = accounts.Clustered{}
-	if f.layout == "scattered" {
-		if cfg.Layout, err = accounts.NewScattered(n, f.seed); err != nil {
-			return usageError(err)
-		}
-	}
-	options := f.engine
-	options.Path, options.Spec = info.Path, info.Spec
-	cfg.Open = func(ctx context.Context, needs engine.Needs) (engine.Engine, error) {
-		return sqlite.Open(ctx, options, needs)
-	}
-	return nil
-}
-
 // measure runs the scenario with progress on stderr and adds what the machine
 // says.
-func (a *app) measure(ctx context.Context, f *runFlags, cfg scenarios.Config, info dataset.Info) (*tps.Result, error) {
-	if cfg.Load.Rate > 0 {
+func (a *app) measure(ctx context.Context, cfg scenarios.Config, path string) (*tps.Result, error) {
+	sampled := cfg.Load.OnSample != nil // samples are printed, and need no bar beside them
+	if cfg.Load.Mode() == tps.OpenLoop {
 		sleeper, err := tps.NewSleeper()
 		if err != nil {
 			return nil, err
@@ -368,13 +235,14 @@ func (a *app) measure(ctx context.Context, f *runFlags, cfg scenarios.Config, in
 	}
 	meter := new(tps.Meter)
 	cfg.Load.Meter = meter
+	cfg.Load.OnSample = machineSamples(cfg.Load.OnSample)
 	reading := newWatched("reading balances", "accounts")
 	cfg.Progress = func(stage string, done, total int) {
 		reading.stage(stage)
 		reading.progress(int64(done), int64(total))
 	}
 	before := machine.ReadCounters()
-	stop := a.watch(func() status { return loadStatus(meter.Snapshot(), reading) })
+	stop := a.watch(func() status { return loadStatus(meter.Snapshot(), reading, sampled) })
 	res, err := scenarios.Run(ctx, cfg)
 	stop()
 	if err != nil {
@@ -382,7 +250,7 @@ func (a *app) measure(ctx context.Context, f *runFlags, cfg scenarios.Config, in
 	}
 	res.Argv = append(res.Argv, a.argv...)
 	res.Engine = "sqlite"
-	res.Env = machine.Read(info.Path)
+	res.Env = machine.Read(path)
 	if res.Env.SQLite, err = sqlite.Version(); err != nil {
 		return nil, err
 	}
@@ -390,13 +258,43 @@ func (a *app) measure(ctx context.Context, f *runFlags, cfg scenarios.Config, in
 	return res, nil
 }
 
+// machineSamples returns what completes a sample with what this process took from
+// the machine, and then passes it on.
+func machineSamples(next func(*tps.Sample)) func(*tps.Sample) {
+	before := machine.ReadUsage()
+	return func(s *tps.Sample) {
+		now := machine.ReadUsage()
+		since := now.Sub(before)
+		before = now
+		s.RSSBytes, s.CPU, s.GCs, s.GCPause = now.RSSBytes, since.CPU, since.GCs, since.GCPause
+		if next != nil {
+			next(s)
+		}
+	}
+}
+
+// printSamples returns what prints each sample of a load on stderr.
+func (a *app) printSamples() func(*tps.Sample) {
+	at := time.Duration(0)
+	return func(s *tps.Sample) {
+		if at == 0 || s.At < at { // another round
+			fmt.Fprintln(a.stderr, report.SeriesHeader)
+		}
+		at = s.At
+		fmt.Fprintln(a.stderr, report.SeriesLine(*s))
+	}
+}
+
 // loadStatus is the progress of a load, or of the reading around it.
-func loadStatus(p tps.Progress, reading *watched) status {
+func loadStatus(p tps.Progress, reading *watched, sampled bool) status {
 	if p.Phase == tps.Preparing {
 		if s := reading.poll(); s.done < s.total {
 			return s
 		}
 		return status{label: "preparing"}
+	}
+	if sampled && p.Phase != tps.WarmingUp {
+		return status{}
 	}
 	s := status{label: string(p.Phase), unit: "tx", done: p.Acknowledged + p.Failed, total: p.Transactions}
 	if p.Phase == tps.Measuring && p.Run > 0 {
@@ -431,9 +329,9 @@ func disturbances(c machine.Counters, res *tps.Result) (list []string) {
 }
 
 // print writes the result to stdout.
-func (a *app) print(res *tps.Result, format string) error {
-	if format == "json" {
+func (a *app) print(res *tps.Result, f *runFlags) error {
+	if f.format == "json" {
 		return report.JSON(res)(a.stdout)
 	}
-	return report.Text(res, a.color(a.stdout))(a.stdout)
+	return report.Text(res, report.TextOptions{Color: a.color(a.stdout), Histograms: f.histograms})(a.stdout)
 }

@@ -40,6 +40,8 @@ func Run(t *testing.T, open func(t *testing.T, needs engine.Needs) engine.Engine
 		{"panic", (*suite).panics},
 		{"no account", (*suite).noAccount},
 		{"record and reset", (*suite).recordAndReset},
+		{"swap", (*suite).swap},
+		{"swaps beside each other", (*suite).swaps},
 		{"isolation", (*suite).isolation},
 		{"ended context", (*suite).endedContext},
 		{"context ends while waiting", (*suite).contextEndsWhileWaiting},
@@ -50,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T, needs engine.Needs) engine.Engine
 		{"settings", (*suite).settings},
 		{"needs", (*suite).needs},
 		{"observe", (*suite).observe},
+		{"observe while one waits", (*suite).observeWaiting},
 		{"foreign writes", (*suite).foreignWrites},
 		{"classify", (*suite).classify},
 		{"close", (*suite).close},
@@ -57,6 +60,8 @@ func Run(t *testing.T, open func(t *testing.T, needs engine.Needs) engine.Engine
 		{"batch without savepoints", (*suite).batchWithoutSavepoints},
 		{"cold", (*suite).cold},
 		{"preserve", (*suite).preserve},
+		{"pin", (*suite).pin},
+		{"close while pinned", (*suite).closePinned},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(s, t) })
 	}
@@ -131,6 +136,15 @@ func (b *bank) add(id, delta int64) {
 	}
 }
 
+// quiet returns what interval tells once everything is counted.
+func (b *bank) quiet(interval func() engine.Stats) engine.Stats {
+	b.t.Helper()
+	if err := b.Quiet(context.Background()); err != nil {
+		b.t.Fatalf("Quiet: %v", err)
+	}
+	return interval()
+}
+
 // read reads accounts with Balances, which must succeed.
 func (b *bank) read(ids []int64) []int64 {
 	b.t.Helper()
@@ -156,4 +170,10 @@ func (s *suite) some(maxGap int64) (ids []int64) {
 		ids = append(ids, id)
 	}
 	return ids
+}
+
+// observe starts an interval: the function that it returns tells what e did since.
+func observe(e engine.Engine) func() engine.Stats {
+	before := e.Stats()
+	return func() engine.Stats { return e.Stats().Sub(before) }
 }

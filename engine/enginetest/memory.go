@@ -35,6 +35,7 @@ type Memory struct {
 	failure  error         // of the storage; guarded by turn
 	closed   chan struct{}
 	closing  sync.Once
+	waiting  atomic.Int64 // for the turn
 	settings engine.Settings
 
 	mu      sync.Mutex
@@ -81,6 +82,8 @@ func (m *Memory) take(ctx context.Context) error {
 	if err := m.refuse(ctx); err != nil {
 		return err
 	}
+	m.waiting.Add(1)
+	defer m.waiting.Add(-1)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -123,6 +126,15 @@ func (tx *memoryTx) Add(id, delta int64) error {
 	}
 	tx.changes[id] += delta
 	return nil
+}
+
+func (tx *memoryTx) Swap(id, old, balance int64) (bool, error) {
+	now, err := tx.Balance(id)
+	if err != nil || now != old { // an account that is not there holds nothing
+		return false, nil
+	}
+	tx.changes[id] += balance - old
+	return true, nil
 }
 
 func (tx *memoryTx) Record(from, to, amount int64) error {
@@ -270,25 +282,21 @@ func (m *Memory) Reset(ctx context.Context) error {
 // Settings implements engine.Engine.
 func (m *Memory) Settings() engine.Settings { return m.settings }
 
-// Observe implements engine.Engine.
-func (m *Memory) Observe() func() engine.Stats {
+// Stats implements engine.Engine.
+func (m *Memory) Stats() engine.Stats {
 	m.mu.Lock()
-	before := m.stats
-	m.mu.Unlock()
-	return func() engine.Stats {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return engine.Stats{
-			Batches:    m.stats.Batches - before.Batches,
-			BatchMean:  1,
-			BatchP50:   1,
-			BatchMax:   1,
-			Busy:       m.stats.Busy - before.Busy,
-			Commits:    m.stats.Commits - before.Commits,
-			RolledBack: m.stats.RolledBack - before.RolledBack,
-		}
+	defer m.mu.Unlock()
+	s := m.stats
+	s.Transactions, s.Queued = s.Batches, m.waiting.Load()
+	if s.Batches > 0 {
+		s.BatchSizes = []engine.Bucket{{Upto: 1, Count: s.Batches}}
 	}
+	return s
 }
+
+// Quiet implements engine.Engine: each transaction is counted before Update
+// returns.
+func (m *Memory) Quiet(ctx context.Context) error { return m.Settle(ctx) }
 
 // ForeignWrites implements engine.Engine.
 func (m *Memory) ForeignWrites(ctx context.Context) (bool, error) {

@@ -175,3 +175,73 @@ func (s *suite) preserve(t *testing.T) {
 	}
 	b.add(1, 0)
 }
+
+// pinner returns the engine as a Pinner, or skips the test.
+func (b *bank) pinner() engine.Pinner {
+	b.t.Helper()
+	pinner, ok := b.Engine.(engine.Pinner)
+	if !ok {
+		b.t.Skip("this engine has no log that a reader could keep")
+	}
+	return pinner
+}
+
+// pin: a pinned snapshot stops nobody, and what it kept from being emptied can be
+// once it is released.
+func (s *suite) pin(t *testing.T) {
+	b := s.start(t, engine.Needs{})
+	pinner := b.pinner()
+	release, err := pinner.Pin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	interval := observe(b)
+	check := b.changes(map[int64]int64{1: 4}, 1)
+	for range 4 {
+		b.add(1, 1)
+	}
+	check()
+	if got := b.quiet(interval); got.WALPending == 0 {
+		t.Errorf("nothing is pending: %+v", got)
+	}
+	for range 2 {
+		if err := release(); err != nil {
+			t.Errorf("release: %v", err)
+		}
+	}
+	if err := b.Settle(t.Context()); err != nil {
+		t.Errorf("Settle after the release: %v", err)
+	}
+	if got := interval(); got.WALPending != 0 {
+		t.Errorf("%d bytes are pending after the release", got.WALPending)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := pinner.Pin(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Pin with a context that had ended: %v", err)
+	}
+}
+
+// closePinned: Close waits for no snapshot, and ends it.
+func (s *suite) closePinned(t *testing.T) {
+	b := s.start(t, engine.Needs{})
+	pinner := b.pinner()
+	release, err := pinner.Pin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.add(1, 5)
+	want := b.balance(1)
+	if err := b.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Errorf("release after Close: %v", err)
+	}
+	if _, err := pinner.Pin(t.Context()); err == nil || b.Classify(err) != "closed" {
+		t.Errorf("Pin after Close: %v", err)
+	}
+	if got := s.start(t, engine.Needs{}).balance(1); got != want {
+		t.Errorf("the account holds %d, want %d", got, want)
+	}
+}

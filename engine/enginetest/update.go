@@ -237,6 +237,9 @@ func (s *suite) timing(t *testing.T) {
 				}
 				last = stamp
 			}
+			if tm.Checkpointing < 0 || tm.Checkpointing > tm.Begun-tm.Accepted {
+				t.Errorf("checkpoints do not fit into the wait: %+v", tm)
+			}
 		})
 	}
 	group.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -88,7 +89,7 @@ func (s *suite) needs(t *testing.T) {
 	if got := b.Settings(); got.MaxBatch > 1 || got.Savepoints != "" && got.Savepoints != "none" {
 		t.Errorf("batches of 1 without savepoints were asked for, the settings are %+v", got)
 	}
-	stats := b.Observe()
+	stats := observe(b)
 	check := b.unchanged(1)
 	if err := b.Update(t.Context(), nil, func(tx engine.Tx) error {
 		if err := tx.Add(1, 1); err != nil {
@@ -100,8 +101,8 @@ func (s *suite) needs(t *testing.T) {
 	}
 	check()
 	b.add(1, 0)
-	if got := stats(); got.BatchMax > 1 {
-		t.Errorf("a batch held %d transactions", got.BatchMax)
+	if got := stats(); got.BatchQuantile(1) > 1 {
+		t.Errorf("a batch held %d transactions", got.BatchQuantile(1))
 	}
 }
 
@@ -109,7 +110,10 @@ func (s *suite) needs(t *testing.T) {
 func (s *suite) observe(t *testing.T) {
 	b := s.start(t, engine.Needs{})
 	b.add(1, 0)
-	whole := b.Observe()
+	if err := b.Quiet(t.Context()); err != nil { // else it may count to the interval
+		t.Fatal(err)
+	}
+	whole := observe(b)
 	const good, bad = 7, 3
 	for range good {
 		b.add(1, 1)
@@ -125,20 +129,34 @@ func (s *suite) observe(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := whole()
+	got := b.quiet(whole)
 	// A failure may share its COMMIT with others or, alone in its batch, have one.
 	if got.Commits < 1 || got.Commits > good+bad || got.Batches < got.Commits || got.RolledBack != bad {
 		t.Errorf("%d good and %d bad transactions were observed as %+v", good, bad, got)
 	}
-	if got.Busy <= 0 || got.BatchMean < 1 || got.BatchMax < 1 || got.BatchP50 < 1 || got.BatchP50 > got.BatchMax {
+	if got.Busy <= 0 || got.BatchMean() < 1 || got.BatchQuantile(1) < 1 || got.BatchQuantile(0.5) < 1 || got.BatchQuantile(0.5) > got.BatchQuantile(1) {
 		t.Errorf("implausible: %+v", got)
 	}
-	idle := b.Observe()()
+	var counted int64
+	last := int64(0)
+	for _, bucket := range got.BatchSizes {
+		if bucket.Count <= 0 || bucket.Upto <= last {
+			t.Errorf("the batch sizes are %v", got.BatchSizes)
+		}
+		counted, last = counted+bucket.Count, bucket.Upto
+	}
+	if counted != got.Batches || last != got.BatchQuantile(1) {
+		t.Errorf("%d batches of up to %d are told as %v", got.Batches, got.BatchQuantile(1), got.BatchSizes)
+	}
+	if got.Queued != 0 || got.OldestWait != 0 {
+		t.Errorf("nobody waits, observed was %+v", got)
+	}
+	idle := b.quiet(observe(b))
 	if idle.Batches != 0 || idle.Commits != 0 || idle.RolledBack != 0 || idle.Busy != 0 || idle.WALBytes != 0 {
 		t.Errorf("nothing happened, observed was %+v", idle)
 	}
 	b.add(1, 0)
-	if later := whole(); later.Commits != got.Commits+1 {
+	if later := b.quiet(whole); later.Commits != got.Commits+1 {
 		t.Errorf("an interval that goes on counts %d commits, want %d", later.Commits, got.Commits+1)
 	}
 	if err := b.Settle(t.Context()); err != nil {
@@ -146,6 +164,41 @@ func (s *suite) observe(t *testing.T) {
 	}
 	if pending := whole().WALPending; pending != 0 {
 		t.Errorf("%d bytes are pending after Settle", pending)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Quiet(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Quiet with a context that had ended: %v", err)
+	}
+}
+
+// observeWaiting: an interval can be looked at while a transaction runs and another
+// one waits for it, which it tells.
+func (s *suite) observeWaiting(t *testing.T) {
+	b := s.start(t, engine.Needs{})
+	interval := observe(b)
+	entered, release := make(chan struct{}), make(chan struct{})
+	done := make(chan error, 2)
+	go func() {
+		done <- b.Update(context.Background(), nil, func(engine.Tx) error {
+			close(entered)
+			<-release
+			return nil
+		})
+	}()
+	<-entered
+	go func() {
+		done <- b.Update(context.Background(), nil, func(tx engine.Tx) error { return tx.Add(1, 0) })
+	}()
+	for interval().Queued != 1 { // forever if it is never told
+		runtime.Gosched()
+	}
+	close(release)
+	if err := errors.Join(<-done, <-done); err != nil {
+		t.Error(err)
+	}
+	if got := b.quiet(interval); got.Queued != 0 || got.Commits < 1 {
+		t.Errorf("afterwards: %+v", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,14 +97,14 @@ func TestRollbackJournal(t *testing.T) {
 		if got := e.Settings().JournalMode; got != "delete" {
 			t.Fatalf("journal_mode is %q", got)
 		}
-		observed := e.Observe()
+		observed := observe(e)
 		if err := e.Update(t.Context(), nil, add(1, 1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Settle(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if got := observed(); got.WALBytes != 0 || got.WALPending != 0 || got.Commits != 1 {
+		if got := quiet(t, e, observed); got.WALBytes != 0 || got.WALPending != 0 || got.Commits != 1 {
 			t.Errorf("observed %+v", got)
 		}
 	})
@@ -198,7 +199,7 @@ func TestVersion(t *testing.T) {
 func TestBatchSizes(t *testing.T) {
 	const waiting = 12 // not the end of a bucket of the writer's histogram
 	e := start(t, copyOf(t, accounts.SchemaRowid), engine.Needs{Access: engine.Queued})
-	observed := e.Observe()
+	observed := observe(e)
 	running, release := make(chan struct{}), make(chan struct{})
 	var group sync.WaitGroup
 	update := func(fn func(engine.Tx) error) {
@@ -218,7 +219,11 @@ func TestBatchSizes(t *testing.T) {
 	}
 	close(release)
 	group.Wait()
-	if got := observed(); got.Batches != 2 || got.BatchMax != waiting || got.BatchP50 != 1 {
+	got := quiet(t, e, observed)
+	if want := []engine.Bucket{{Upto: 1, Count: 1}, {Upto: waiting, Count: 1}}; !slices.Equal(got.BatchSizes, want) {
+		t.Errorf("batch sizes %v, want %v", got.BatchSizes, want)
+	}
+	if got.Batches != 2 || got.BatchQuantile(1) != waiting || got.BatchQuantile(0.5) != 1 {
 		t.Errorf("observed %+v", got)
 	}
 }

@@ -103,6 +103,8 @@ func classify(err error) string {
 		return "error"
 	case sqliteh.SQLITE_BUSY:
 		return "busy"
+	case sqliteh.SQLITE_CONSTRAINT:
+		return "constraint"
 	default:
 		return "sqlite " + strings.ToLower(strings.TrimPrefix(code.String(), "SQLITE_"))
 	}

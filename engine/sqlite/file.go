@@ -2,11 +2,14 @@ package sqlite
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 
 	"github.com/tailscale/sqlite/sqliteh"
 
+	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/engine/sqlite/pagecache"
+	"github.com/tpssim/tpssim/internal/sqlconn"
 )
 
 // file is the data set's file and what is done to it beside the engine's own
@@ -15,6 +18,7 @@ type file struct {
 	path    string
 	cache   *pagecache.File
 	connect sqliteh.OpenFunc // nil means the driver's own
+	pins    pins
 }
 
 // open opens the handle on the page cache, before SQLite opens the file: closing
@@ -34,6 +38,16 @@ func (f *file) open(opt Options) error {
 		f.cache, err = nil, nil
 	}
 	return err
+}
+
+// sizes tells how large the database's files are. It uses stat only: closing a
+// descriptor would drop SQLite's locks.
+func (f *file) sizes(s *engine.Stats) {
+	for suffix, size := range map[string]*int64{"": &s.DBBytes, "-wal": &s.WALFileBytes, "-shm": &s.SHMBytes} {
+		if info, err := os.Stat(f.path + suffix); err == nil {
+			*size = info.Size()
+		}
+	}
 }
 
 func (f *file) close() error {
@@ -67,4 +81,14 @@ func (f *file) Resident() (float64, error) {
 		return 0, errNoPageCache
 	}
 	return f.cache.ResidentFraction()
+}
+
+// pageSize returns the size of the database's pages, in bytes.
+func (f *file) pageSize() (bytes int64, err error) {
+	c, err := sqlconn.Open(f.connect, f.path, sqlconn.ReadOnly)
+	if err != nil {
+		return 0, err
+	}
+	bytes, err = c.Integer("PRAGMA page_size")
+	return bytes, errors.Join(err, c.Close())
 }

@@ -122,6 +122,15 @@ func connect(t *testing.T, path string) *sqlconn.Conn {
 	return c
 }
 
+// quiet returns what interval tells once everything is counted.
+func quiet(t *testing.T, e engine.Engine, interval func() engine.Stats) engine.Stats {
+	t.Helper()
+	if err := e.Quiet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return interval()
+}
+
 // both runs a test for the two ways in.
 func both(t *testing.T, test func(t *testing.T, needs engine.Needs)) {
 	for _, access := range []engine.Access{engine.Queued, engine.Pooled} {
@@ -132,4 +141,10 @@ func both(t *testing.T, test func(t *testing.T, needs engine.Needs)) {
 // add returns a transaction that changes one account.
 func add(id, delta int64) func(engine.Tx) error {
 	return func(tx engine.Tx) error { return tx.Add(id, delta) }
+}
+
+// observe starts an interval: the function that it returns tells what e did since.
+func observe(e engine.Engine) func() engine.Stats {
+	before := e.Stats()
+	return func() engine.Stats { return e.Stats().Sub(before) }
 }

@@ -13,17 +13,11 @@ import (
 	"github.com/tailscale/sqlite/sqliteh"
 
 	"github.com/tpssim/tpssim/engine"
-	"github.com/tpssim/tpssim/internal/sqlconn"
 	"github.com/tpssim/tpssim/writer"
 )
 
-const (
-	// defaultBusyTimeout is how long a connection waits for another one's lock.
-	defaultBusyTimeout = 5 * time.Second
-	// walFrameHeader is what each page costs in the WAL beside its content:
-	// https://www.sqlite.org/fileformat2.html#walformat
-	walFrameHeader = 24
-)
+// defaultBusyTimeout is how long a connection waits for another one's lock.
+const defaultBusyTimeout = 5 * time.Second
 
 // pool is what services without a single writer do: connections that fight for
 // SQLite's lock with a busy timeout and BEGIN IMMEDIATE.
@@ -35,8 +29,8 @@ type pool struct {
 	file
 	health
 	opt      Options
-	limit    int64 // pages of WAL above which a checkpoint is due; 0 means never
 	mode     sqliteh.Checkpoint
+	log      poolLog
 	settings engine.Settings
 	release  func() error
 	free     chan *poolConn
@@ -44,24 +38,18 @@ type pool struct {
 	closing  sync.Once
 	conns    []*poolConn
 	running  sync.RWMutex // read-held by each transaction, held by a checkpoint
-	wal      atomic.Int64 // pages in the WAL
-	written  atomic.Int64 // pages written to it so far
+	waiting  atomic.Int64 // transactions that have no connection, or not the lock
 
 	mu    sync.Mutex
-	stats engine.Stats
-}
-
-// poolConn is one connection with its statements.
-type poolConn struct {
-	*sqlconn.Conn
-	stmts                          []sqliteh.Stmt
-	begin, commit, rollback, query sqliteh.Stmt
-	add, record, readBegin         sqliteh.Stmt
+	stats engine.Stats // of it Batches, Busy, Commits and RolledBack
 }
 
 func openPool(ctx context.Context, opt Options) (engine.Engine, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if opt.Foreign {
+		return nil, errors.New("a database that is no account data set has no pool; use the queue")
 	}
 	policy, err := ParseCheckpoint(opt.Checkpoint, opt.CheckpointMode, int64(opt.Spec.PageSize))
 	if err != nil {
@@ -80,7 +68,7 @@ func openPool(ctx context.Context, opt Options) (engine.Engine, error) {
 		opt.Checkpoint = DefaultCheckpoint
 		policy.Pages = defaultCheckpointPages
 	}
-	p := &pool{opt: opt, closed: make(chan struct{}), limit: int64(policy.Pages), mode: policy.Mode}
+	p := &pool{opt: opt, closed: make(chan struct{}), mode: policy.Mode, log: poolLog{limit: int64(policy.Pages)}}
 	if err := p.file.open(opt); err != nil {
 		return nil, err
 	}
@@ -128,82 +116,6 @@ func (p *pool) openConns() error {
 	return nil
 }
 
-func (p *pool) openConn() (*poolConn, error) {
-	conn, err := sqlconn.Open(p.connect, p.path, sqlconn.Existing)
-	if err != nil {
-		return nil, err
-	}
-	c := &poolConn{Conn: conn}
-	if err := p.prepare(c); err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	return c, nil
-}
-
-// prepare sets a fresh connection up and prepares its statements.
-func (p *pool) prepare(c *poolConn) (err error) {
-	c.DB.BusyTimeout(p.opt.busyTimeout)
-	for name, value := range pragmas(p.opt.Pragmas) {
-		if err := c.Exec("PRAGMA " + name + "=" + value); err != nil {
-			return err
-		}
-		known, err := c.Integer("SELECT count(*) FROM pragma_pragma_list WHERE name = ?1", strings.ToLower(name))
-		if err != nil {
-			return err
-		}
-		if known == 0 { // SQLite ignores it
-			return fmt.Errorf("SQLite has no pragma %s; correct the name", name)
-		}
-	}
-	if err := c.DB.AutoCheckpoint(0); err != nil {
-		return sqlconn.Wrap(c.DB, err)
-	}
-	c.DB.SetWALHook(func(_ string, pages int) { p.grown(int64(pages)) })
-	for sql, dest := range map[string]*sqliteh.Stmt{
-		"BEGIN IMMEDIATE": &c.begin, "COMMIT": &c.commit, "ROLLBACK": &c.rollback, "BEGIN": &c.readBegin,
-		addSQL: &c.add, balanceSQL: &c.query, recordSQL: &c.record,
-	} {
-		if *dest, err = c.Prepare(sql); err != nil {
-			return err
-		}
-		c.stmts = append(c.stmts, *dest)
-	}
-	return nil
-}
-
-// grown is told, inside each COMMIT, how many pages the WAL holds now.
-func (p *pool) grown(pages int64) {
-	before := p.wal.Swap(pages)
-	if pages < before { // it was started anew
-		before = 0
-	}
-	p.written.Add(pages - before)
-}
-
-// settings reads the effective settings.
-func (c *poolConn) settings() (s engine.Settings, err error) {
-	if s.JournalMode, err = c.Text("PRAGMA journal_mode"); err != nil {
-		return s, err
-	}
-	var sync int64
-	for name, dest := range map[string]*int64{
-		"synchronous": &sync, "page_size": &s.PageSize, "cache_size": &s.CacheSize, "mmap_size": &s.MmapSize,
-	} {
-		if *dest, err = c.Integer("PRAGMA " + name); err != nil {
-			return s, err
-		}
-	}
-	s.Synchronous = synchronousName(sync)
-	return s, nil
-}
-
-func (c *poolConn) close() error {
-	for _, s := range c.stmts {
-		s.Finalize()
-	}
-	return c.Close()
-}
-
 // disconnect waits for every connection to be free and closes it.
 func (p *pool) disconnect() error {
 	var errs []error
@@ -212,46 +124,6 @@ func (p *pool) disconnect() error {
 	}
 	p.conns = nil
 	return errors.Join(errs...)
-}
-
-// step runs a bound statement once and resets it.
-func (c *poolConn) step(s sqliteh.Stmt) (changed int64, err error) {
-	_, _, changed, _, err = s.StepResult()
-	if err != nil {
-		return 0, sqlconn.Wrap(c.DB, err)
-	}
-	return changed, nil
-}
-
-func (c *poolConn) Balance(id int64) (int64, error) {
-	c.query.BindInt64(1, id)
-	defer c.query.ResetAndClear()
-	row, err := c.query.Step(nil)
-	switch {
-	case err != nil:
-		return 0, sqlconn.Wrap(c.DB, err)
-	case !row:
-		return 0, engine.ErrNoAccount
-	}
-	return c.query.ColumnInt64(0), nil
-}
-
-func (c *poolConn) Add(id, delta int64) error {
-	c.add.BindInt64(1, delta)
-	c.add.BindInt64(2, id)
-	n, err := c.step(c.add)
-	if err == nil && n != 1 {
-		err = engine.ErrNoAccount
-	}
-	return err
-}
-
-func (c *poolConn) Record(from, to, amount int64) error {
-	c.record.BindInt64(1, from)
-	c.record.BindInt64(2, to)
-	c.record.BindInt64(3, amount)
-	_, err := c.step(c.record)
-	return err
 }
 
 // take waits for a free connection.
@@ -274,13 +146,17 @@ func (p *pool) Update(ctx context.Context, t *engine.Timing, fn func(engine.Tx) 
 		t = new(engine.Timing)
 	}
 	t.Accepted = p.Now()
+	held := p.log.held(t.Accepted)
+	p.waiting.Add(1)
 	c, err := p.take(ctx)
 	if err != nil {
+		p.waiting.Add(-1)
 		return err
 	}
 	defer func() { p.free <- c }()
 	p.running.RLock()
 	t.Begun = p.Now()
+	t.Checkpointing = p.log.held(t.Begun) - held
 	err = p.update(c, t, fn)
 	p.running.RUnlock()
 	p.account(t, err)
@@ -290,11 +166,13 @@ func (p *pool) Update(ctx context.Context, t *engine.Timing, fn func(engine.Tx) 
 
 // update runs fn in a transaction of its own on c.
 func (p *pool) update(c *poolConn, t *engine.Timing, fn func(engine.Tx) error) error {
-	if _, err := c.step(c.begin); err != nil {
+	_, err := c.step(c.begin)
+	p.waiting.Add(-1)
+	if err != nil {
 		return &writer.BatchError{Op: "begin", Err: err}
 	}
 	t.Started = writer.Now()
-	err := recovered(func() error { return fn(c) })
+	err = recovered(func() error { return fn(c) })
 	t.Ended = writer.Now()
 	if err != nil {
 		if c.DB.TxnState("") != sqliteh.SQLITE_TXN_NONE {
@@ -335,39 +213,6 @@ func (p *pool) account(t *engine.Timing, err error) {
 	} else {
 		p.stats.RolledBack++
 	}
-}
-
-// checkpointIfDue checkpoints when the WAL is above its limit. It waits for the
-// transactions that run, and those that come wait for it: with more callers than
-// connections there is never a moment when none runs by itself.
-func (p *pool) checkpointIfDue(c *poolConn) {
-	if p.limit == 0 || p.wal.Load() < p.limit {
-		return
-	}
-	p.running.Lock()
-	defer p.running.Unlock()
-	if p.wal.Load() < p.limit || p.check() != nil {
-		return // another one did it meanwhile
-	}
-	// The transaction before it was committed whatever becomes of this.
-	if err := p.checkpoint(c, p.mode); err != nil && p.opt.Logger != nil {
-		p.opt.Logger.Warn("checkpoint failed; the WAL keeps growing", "path", p.path, "err", err)
-	}
-}
-
-// checkpoint runs while p.running is held.
-func (p *pool) checkpoint(c *poolConn, mode sqliteh.Checkpoint) error {
-	start := p.Now()
-	_, _, err := c.DB.Checkpoint("main", mode)
-	p.mu.Lock()
-	p.stats.Checkpoints++
-	p.stats.CheckpointTime += time.Duration(p.Now() - start)
-	p.mu.Unlock()
-	if err != nil {
-		return p.committed(sqlconn.Wrap(c.DB, err))
-	}
-	p.wal.Store(0)
-	return nil
 }
 
 func (p *pool) View(ctx context.Context, fn func(engine.Rx) error) (err error) {
@@ -412,26 +257,36 @@ func (p *pool) alone(ctx context.Context, fn func(*poolConn) error) error {
 
 func (p *pool) Settings() engine.Settings { return p.settings }
 
-func (p *pool) Observe() func() engine.Stats {
-	p.mu.Lock()
-	before, written := p.stats, p.written.Load()
-	p.mu.Unlock()
-	return func() engine.Stats {
-		p.mu.Lock()
-		s := p.stats
-		p.mu.Unlock()
-		s.Batches -= before.Batches
-		s.Busy -= before.Busy
-		s.Commits -= before.Commits
-		s.RolledBack -= before.RolledBack
-		s.Checkpoints -= before.Checkpoints
-		s.CheckpointTime -= before.CheckpointTime
-		s.BatchMean, s.BatchP50, s.BatchMax = 1, 1, 1
-		frame := p.settings.PageSize + walFrameHeader
-		s.WALBytes = (p.written.Load() - written) * frame
-		s.WALPending = p.wal.Load() * frame
-		return s
+func (p *pool) Stats() engine.Stats {
+	s := p.counted()
+	s.Transactions = s.Batches
+	if s.Batches > 0 {
+		s.BatchSizes = []engine.Bucket{{Upto: 1, Count: s.Batches}}
 	}
+	s.Queued = p.waiting.Load()
+	p.sizes(&s)
+	return s
+}
+
+// counted returns what was counted so far.
+func (p *pool) counted() engine.Stats {
+	s := p.log.stats(p.settings.PageSize)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.Batches, s.Busy, s.Commits, s.RolledBack = p.stats.Batches, p.stats.Busy, p.stats.Commits, p.stats.RolledBack
+	return s
+}
+
+// Quiet implements engine.Engine: each transaction is counted before Update
+// returns.
+func (p *pool) Quiet(ctx context.Context) error { return cmp.Or(p.check(), ctx.Err()) }
+
+// Pin implements engine.Pinner.
+func (p *pool) Pin(ctx context.Context) (release func() error, err error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return p.pin(ctx, p.settings.JournalMode)
 }
 
 // ForeignWrites cannot tell its own connections from others' by data_version,
@@ -449,7 +304,7 @@ func (p *pool) Close() error {
 	err := p.check()
 	p.closing.Do(func() {
 		close(p.closed)
-		err = errors.Join(err, p.disconnect(), p.release(), p.file.close())
+		err = errors.Join(err, p.pins.close(), p.disconnect(), p.release(), p.file.close())
 	})
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -73,7 +74,7 @@ func TestPoolCheckpoints(t *testing.T) {
 	opt.Checkpoint = "pages:40"
 	opt.Pragmas = map[string]string{"synchronous": "off"}
 	e := start(t, opt, engine.Needs{Access: engine.Pooled})
-	observed, began := e.Observe(), time.Now()
+	observed, began := observe(e), time.Now()
 	var group sync.WaitGroup
 	for g := range int64(callers) {
 		group.Go(func() {
@@ -124,7 +125,7 @@ func TestPoolCheckpointOff(t *testing.T) {
 	opt := copyOf(t, accounts.SchemaRowid)
 	opt.Checkpoint = "off"
 	e := start(t, opt, engine.Needs{Access: engine.Pooled})
-	observed := e.Observe()
+	observed := observe(e)
 	for id := range int64(20) {
 		if err := e.Update(t.Context(), nil, add(1+id*1000, 1)); err != nil {
 			t.Fatal(err)
@@ -183,7 +184,7 @@ func TestPoolCheckpointFails(t *testing.T) {
 	if faults.Injected() != 3 || strings.Count(log.String(), "checkpoint failed") != 3 {
 		t.Errorf("%d faults, the log says:\n%s", faults.Injected(), log.String())
 	}
-	if got := e.Observe()().WALPending; got != 0 {
+	if got := observe(e)().WALPending; got != 0 {
 		t.Errorf("%d bytes are pending after checkpoints that succeeded", got)
 	}
 }
@@ -216,5 +217,38 @@ func TestPoolWaits(t *testing.T) {
 	close(release)
 	if err := errors.Join(<-held, <-closed); err != nil {
 		t.Error(err)
+	}
+}
+
+// A transaction that came while a checkpoint held everybody up says for how long.
+func TestPoolCheckpointing(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	faults := &writertest.Faults{Before: func(e writertest.Event) {
+		if strings.HasPrefix(e.SQL, "CHECKPOINT") {
+			close(entered)
+			<-release
+		}
+	}}
+	opt := copyOf(t, accounts.SchemaRowid)
+	opt.Open, opt.Checkpoint, opt.Connections = faults.Open, "off", 2
+	e := start(t, opt, engine.Needs{Access: engine.Pooled})
+	settled, updated := make(chan error, 1), make(chan error, 1)
+	go func() { settled <- e.Settle(t.Context()) }()
+	<-entered
+	var behind, after engine.Timing
+	go func() { updated <- e.Update(t.Context(), &behind, add(1, 1)) }()
+	interval := observe(e)
+	for interval().Queued != 1 {
+		runtime.Gosched()
+	}
+	close(release)
+	if err := errors.Join(<-settled, <-updated, e.Update(t.Context(), &after, add(1, 1))); err != nil {
+		t.Fatal(err)
+	}
+	if behind.Checkpointing <= 0 || behind.Checkpointing > behind.Begun-behind.Accepted {
+		t.Errorf("behind a checkpoint: %+v", behind)
+	}
+	if after.Checkpointing != 0 {
+		t.Errorf("after it: %+v", after)
 	}
 }

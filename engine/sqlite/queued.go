@@ -16,6 +16,7 @@ import (
 type queued struct {
 	file
 	health
+	foreign  bool // no account data set
 	opt      writer.Options
 	settings engine.Settings
 	w        *writer.Writer
@@ -31,7 +32,7 @@ func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
 	if !ok {
 		return nil, fmt.Errorf("savepoints %q is none of each, none, on-failure", opt.Savepoints)
 	}
-	e := &queued{opt: writer.Options{
+	e := &queued{foreign: opt.Foreign, opt: writer.Options{
 		MaxBatch:    opt.MaxBatch,
 		BatchWindow: opt.BatchWindow,
 		QueueLen:    opt.Queue,
@@ -47,6 +48,11 @@ func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
 	if err := e.file.open(opt); err != nil {
 		return nil, err
 	}
+	if e.foreign {
+		if err := e.foreignCheckpoint(opt); err != nil {
+			return nil, errors.Join(err, e.file.close())
+		}
+	}
 	if err := e.openWriter(ctx); err != nil {
 		return nil, errors.Join(err, e.file.close())
 	}
@@ -56,6 +62,17 @@ func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
 		e.settings.Savepoints = "each"
 	}
 	return e, nil
+}
+
+// foreignCheckpoint sets the checkpoint policy by the page size of the database
+// itself.
+func (e *queued) foreignCheckpoint(opt Options) error {
+	pageSize, err := e.pageSize()
+	if err != nil {
+		return err
+	}
+	e.opt.Checkpoint, err = ParseCheckpoint(opt.Checkpoint, opt.CheckpointMode, pageSize)
+	return err
 }
 
 // checkpointName describes the checkpoint policy in the words of its flags.
@@ -124,6 +141,9 @@ func (e *queued) Settle(ctx context.Context) error {
 
 // Reset empties the ledger, which would otherwise grow from round to round.
 func (e *queued) Reset(ctx context.Context) error {
+	if e.foreign {
+		return cmp.Or(e.check(), ctx.Err())
+	}
 	return e.exclusive(ctx, func(c *writer.Conn) error {
 		_, err := c.Exec(clearSQL)
 		return err
@@ -140,39 +160,42 @@ func (e *queued) exclusive(ctx context.Context, fn func(*writer.Conn) error) err
 
 func (e *queued) Settings() engine.Settings { return e.settings }
 
-func (e *queued) Observe() func() engine.Stats {
-	before := e.stats()
-	return func() engine.Stats {
-		s := e.stats().Sub(before)
-		mean, most := 0.0, 0
-		if s.Batches > 0 {
-			mean = float64(s.Transactions) / float64(s.Batches)
-			// The histogram answers with the end of a bucket, which may be more than
-			// one batch can have held beside the others.
-			most = min(e.settings.MaxBatch, int(s.Transactions-s.Batches)+1)
-		}
-		return engine.Stats{
-			Batches:        int64(s.Batches),
-			BatchMean:      mean,
-			BatchP50:       int64(min(s.BatchSizes.Quantile(0.5), most)),
-			BatchMax:       int64(min(s.BatchSizes.Quantile(1), most)),
-			Busy:           s.BusyTime,
-			Commits:        int64(s.Commits),
-			RolledBack:     int64(s.RolledBack),
-			Checkpoints:    int64(s.Checkpoints),
-			CheckpointTime: s.CheckpointTime,
-			WALBytes:       int64(s.WALBytes),
-			WALPending:     int64(s.WALPending),
-		}
+func (e *queued) Stats() engine.Stats {
+	s := e.w.Stats()
+	st := engine.Stats{
+		Batches:         int64(s.Batches),
+		Transactions:    int64(s.Transactions),
+		Busy:            s.BusyTime,
+		Commits:         int64(s.Commits),
+		RolledBack:      int64(s.RolledBack),
+		Checkpoints:     int64(s.Checkpoints),
+		CheckpointTime:  s.CheckpointTime,
+		CheckpointPages: int64(s.CheckpointPages),
+		WALBytes:        int64(s.WALBytes),
+		WALBlocked:      s.WALBlocked,
+		WALPending:      int64(s.WALPending),
+		Queued:          int64(s.Queued),
+		OldestWait:      s.OldestWait,
 	}
+	for upto, count := range s.BatchSizes.Buckets() {
+		st.BatchSizes = append(st.BatchSizes, engine.Bucket{Upto: int64(min(upto, e.settings.MaxBatch)), Count: int64(count)})
+	}
+	e.sizes(&st)
+	return st
 }
 
-// stats waits until the writer has counted the last batch, which it does after it
-// has woken the callers.
-func (e *queued) stats() writer.Stats {
-	// The error is that of a writer that has stopped, and so has counted them all.
-	_ = e.w.Exclusive(context.Background(), func(*writer.Conn) error { return nil })
-	return e.w.Stats()
+// Quiet implements engine.Engine: the writer counts a batch after it has woken its
+// callers, and before it does anything else.
+func (e *queued) Quiet(ctx context.Context) error {
+	return e.exclusive(ctx, func(*writer.Conn) error { return nil })
+}
+
+// Pin implements engine.Pinner.
+func (e *queued) Pin(ctx context.Context) (release func() error, err error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	return e.pin(ctx, e.settings.JournalMode)
 }
 
 func (e *queued) ForeignWrites(ctx context.Context) (foreign bool, err error) {
@@ -192,7 +215,7 @@ func (e *queued) InDoubt(err error) (group any, ok bool) { return inDoubt(err) }
 func (e *queued) Now() int64 { return writer.Now() }
 
 func (e *queued) Close() error {
-	return errors.Join(e.check(), stopped(e.w.Close()), e.file.close())
+	return errors.Join(e.check(), e.pins.close(), stopped(e.w.Close()), e.file.close())
 }
 
 // Cold implements engine.Cacher.

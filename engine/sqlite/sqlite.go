@@ -28,14 +28,19 @@ import (
 const (
 	addSQL     = "UPDATE account SET balance = balance + ?1 WHERE id = ?2"
 	balanceSQL = "SELECT balance FROM account WHERE id = ?1"
+	swapSQL    = "UPDATE account SET balance = ?1 WHERE id = ?2 AND balance = ?3"
 	recordSQL  = "INSERT INTO transfer(source, target, amount) VALUES (?1, ?2, ?3)"
 	clearSQL   = "DELETE FROM transfer"
 )
 
 // Options are the settings of an engine. Zero values are the writer's defaults.
 type Options struct {
-	Path        string            // a data set that is complete
-	Spec        accounts.Spec     // what it holds
+	Path string        // a data set that is complete
+	Spec accounts.Spec // what it holds
+	// Foreign says that Path is any SQLite database, for engine.Scripter alone:
+	// Spec is not used, Reset does nothing, and what is asked of accounts fails.
+	// The pool cannot open one.
+	Foreign     bool
 	Pragmas     map[string]string // as in writer.Options
 	MaxBatch    int
 	BatchWindow time.Duration
@@ -55,7 +60,8 @@ type Options struct {
 }
 
 // Open opens the data set in the way that needs ask for. The Engine is also an
-// engine.Cacher, and when it is queued an engine.Batcher.
+// engine.Cacher and an engine.Pinner, and when it is queued an engine.Batcher and
+// an engine.Scripter.
 func Open(ctx context.Context, opt Options, needs engine.Needs) (engine.Engine, error) {
 	if needs.MaxBatch != 0 {
 		opt.MaxBatch = needs.MaxBatch
@@ -161,6 +167,12 @@ func (a account) Add(id, delta int64) error {
 		err = engine.ErrNoAccount
 	}
 	return err
+}
+
+// Swap implements engine.Tx.
+func (a account) Swap(id, old, balance int64) (bool, error) {
+	n, err := a.rx.Stmt(swapSQL).BindInt64(1, balance).BindInt64(2, id).BindInt64(3, old).Exec()
+	return n == 1, err
 }
 
 // Record implements engine.Tx.

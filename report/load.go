@@ -1,0 +1,113 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tpssim/tpssim/tps"
+)
+
+// head says in a sentence what was run.
+func (p *page) head(r *tps.Result) {
+	l := r.Load
+	text := r.Scenario + ": "
+	if l.Warmup > 0 {
+		text += fmt.Sprintf("after %s of warm-up, ", length(l.Warmup))
+	}
+	text += offered(l)
+	if l.Rows > 0 {
+		text += fmt.Sprintf(" over %s (%s)", plural(l.Rows, "account"), choice(l))
+	}
+	switch len(l.Scripts) {
+	case 0:
+	case 1:
+		text += "; script " + l.Scripts[0]
+	default:
+		text += "; scripts " + strings.Join(l.Scripts, ", ")
+	}
+	for _, line := range wrap(text, columns) {
+		fmt.Fprintln(p, line)
+	}
+	p.WriteByte('\n')
+}
+
+// offered describes a load.
+func offered(l tps.Load) (load string) {
+	switch l.Mode {
+	case tps.Burst:
+		return "a burst of " + count(l.Transactions)
+	case tps.OpenLoop:
+		load = arrivals(l)
+	case tps.ClosedLoop:
+		load = plural(int64(l.Concurrency), "client")
+	default:
+		load = "one goroutine, no queue"
+	}
+	if l.Mode == tps.OpenLoop && l.MaxInFlight > 0 && l.MaxInFlight != tps.DefaultMaxInFlight {
+		load += fmt.Sprintf(", at most %s in flight", count(l.MaxInFlight))
+	}
+	if l.Transactions > 0 {
+		load += ", " + plural(l.Transactions, "transaction")
+	}
+	// Of stages, each said how long it lasts.
+	if l.Duration > 0 && len(l.Stages) == 0 {
+		load += ", " + length(l.Duration)
+	}
+	return load
+}
+
+// arrivals describes the schedule of an open loop.
+func arrivals(l tps.Load) string {
+	kind := "arrivals a second"
+	if l.Arrival == tps.PoissonArrival {
+		kind = "Poisson " + kind
+	}
+	if l.BurstSize > 1 {
+		kind += " in bursts of " + count(int64(l.BurstSize))
+	}
+	if len(l.Stages) == 0 {
+		return fmt.Sprintf("%s %s", rate(l.Rate), kind)
+	}
+	parts := make([]string, len(l.Stages))
+	for k, s := range l.Stages {
+		parts[k] = fmt.Sprintf("%s to %s", rate(s.From), rate(s.To))
+		over := "over"
+		switch {
+		case s.From == s.To && s.From == 0:
+			parts[k], over = "none", "for"
+		case s.From == s.To:
+			parts[k], over = rate(s.From), "for"
+		}
+		if k == 0 {
+			parts[k] += " " + kind
+		}
+		if s.Duration > 0 {
+			parts[k] += fmt.Sprintf(" %s %s", over, length(s.Duration))
+		}
+	}
+	return strings.Join(parts, ", then ")
+}
+
+// choice says which accounts a load touches, and what is not usual about them.
+func choice(l tps.Load) string {
+	text := l.Dist
+	if l.DistParameters != "" {
+		text += " " + l.DistParameters
+	}
+	if l.Dist != "uniform" { // where no account is hot, the layout says nothing
+		text += ", " + l.Layout
+	}
+	if l.Schema == "article" {
+		text += ", the article's schema"
+	}
+	if l.PayloadBytes > 0 {
+		text += ", " + size(int64(l.PayloadBytes)) + " of payload"
+	}
+	switch {
+	case l.Indexes == 1:
+		text += ", 1 index"
+	case l.Indexes > 1:
+		text += fmt.Sprintf(", %d indexes", l.Indexes)
+	}
+	return text
+}

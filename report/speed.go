@@ -1,0 +1,177 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tpssim/tpssim/tps"
+)
+
+// speed says how fast it was and what became of the transactions.
+func (p *page) speed(r *tps.Result) {
+	verb := "lasted"
+	if r.Load.Mode == tps.Burst && !r.Interrupted && r.Stopped == "" {
+		verb = "drained in"
+	}
+	cut := ""
+	if r.Interrupted {
+		cut = p.paint(yellow, "  interrupted: this is what was done until then")
+	}
+	p.line(verb, "%s%s", p.paint(bold, seconds(r.Elapsed)), cut)
+	if r.Stopped != "" {
+		p.text("stopped", yellow, "before its end: %s", r.Stopped)
+	}
+	p.line("TPS", "%s%s", p.paint(bold, rate(r.TPS)), spread(r))
+	if r.Verify.Checked && !r.Verify.OK {
+		p.line("", "%s", p.paint(red, "worth nothing: the proof FAILED, see below"))
+	}
+	p.think(r.Load)
+	if r.Writer.WALPendingBytes > 0 {
+		p.line("", "%s when the WAL is checkpointed too (%s were pending)", rate(r.TPSSettled), size(r.Writer.WALPendingBytes))
+	}
+	p.fates(r)
+	if s := r.Steady; s.Samples >= steadySamples && len(r.Load.Stages) == 0 {
+		p.line("steady", "%s ± %s TPS over %d samples", rate(s.Mean), rate(s.StdDev), s.Samples)
+	}
+	p.tries(r)
+	p.schedule(r.Schedule)
+	if r.Reads.Acknowledged > 0 {
+		p.line("reads", "%s a second, p50 %s, p99 %s", rate(r.Reads.TPS), short(r.Reads.Latency.P50), short(r.Reads.Latency.P99))
+	}
+	promise, color := durability(r)
+	p.text("durable", color, "%s (journal_mode=%s, synchronous=%s)", promise, r.Settings.JournalMode, r.Settings.Synchronous)
+}
+
+// steadySamples are the fewest whose deviation says anything.
+const steadySamples = 3
+
+// think says what thinking inside the transactions costs, or that it does not.
+func (p *page) think(l tps.Load) {
+	switch {
+	case l.ThinkBound > 0:
+		p.line("", "%s", p.paint(yellow, fmt.Sprintf("at most %s with --think %s, which holds the writer", rate(l.ThinkBound), length(l.Think))))
+	case l.Think > 0:
+		p.line("", "while each thinks for %s, the writer serves others", length(l.Think))
+	}
+}
+
+// fates counts the transactions by what became of them.
+func (p *page) fates(r *tps.Result) {
+	p.line("", "%s acknowledged", count(r.Acknowledged))
+	if limit := r.Load.LatencyLimit; limit > 0 {
+		late, color := "none", plain
+		if r.Late > 0 {
+			late, color = count(r.Late), yellow
+		}
+		p.line("", "%s", p.paint(color, fmt.Sprintf("%s later than %s", late, length(limit))))
+	}
+	if r.Failed > 0 {
+		p.text("", yellow, "%s failed%s", count(r.Failed), classes(r.Errors))
+	}
+	if r.Dropped > 0 {
+		p.line("", "%s", p.paint(yellow, count(r.Dropped)+" dropped: due, but never started"))
+	}
+	if r.Skipped > 0 {
+		p.line("", "%s", p.paint(yellow, fmt.Sprintf("%s skipped: %s had passed before their turn came", count(r.Skipped), length(r.Load.LatencyLimit))))
+	}
+}
+
+// classGaveUp is the class of the failures of those that lost in every try.
+const classGaveUp = "gave up"
+
+// tries says how often transactions had to be tried.
+func (p *page) tries(r *tps.Result) {
+	if r.Retries == 0 && r.Load.MaxTries == 0 {
+		return
+	}
+	text := ""
+	if t := r.Tries; t.Max > 0 {
+		text = fmt.Sprintf("mean %.2f, p99 %s, max %s", t.Mean, count(t.P99), count(t.Max))
+		if n := r.Load.MaxTries; n > 0 {
+			text += fmt.Sprintf(" of %s allowed", count(int64(n)))
+		}
+		text += "; "
+	}
+	p.text("tries", plain, "%s%s; %s gave up", text, retried(r.Retries), count(r.Errors[classGaveUp]))
+}
+
+func retried(n int64) string {
+	if n == 1 {
+		return "1 retry"
+	}
+	return count(n) + " retries"
+}
+
+// schedule says how an open loop kept to its arrivals; k is nil for other loads.
+func (p *page) schedule(k *tps.Kept) {
+	if k == nil {
+		return
+	}
+	text, color := fmt.Sprintf("%s in %s, p99 started %s late, the last %s",
+		plural(k.Arrivals, "arrival"), seconds(k.Length), short(k.LateP99), short(k.Behind)), plain
+	if k.GeneratorBound {
+		text, color = "NOT KEPT: "+text+": this machine could not offer the load, so that the latencies are the generator's and not the database's", red
+	}
+	p.text("schedule", color, "%s", text)
+	p.line("backlog", "%s unfinished when the last was due, %s at most", count(k.Backlog), count(k.BacklogMax))
+}
+
+// durability says what an acknowledgement is worth when the power fails, and the
+// colour to say it in. See "PRAGMA synchronous" and "PRAGMA journal_mode" in
+// SQLite's documentation.
+func durability(r *tps.Result) (promise, color string) {
+	s := r.Settings
+	switch {
+	case r.Env.Filesystem == "tmpfs" || r.Env.Filesystem == "ramfs":
+		return "NO: the database lies in memory", yellow
+	case s.Synchronous == "off":
+		return "NO: a crash of the machine may lose or corrupt data", yellow
+	case s.JournalMode == "off" || s.JournalMode == "memory":
+		return "NO: a crash, of the program too, may corrupt the database", yellow
+	case s.Synchronous == "normal" && s.JournalMode == "wal":
+		return "partly: a crash of the machine may lose the last commits", yellow
+	case s.Synchronous == "normal":
+		return "mostly: a crash of the machine may, rarely, corrupt the database", yellow
+	case s.Synchronous == "full" && s.JournalMode == "delete":
+		// A COMMIT deletes the journal there, and only extra syncs the folder after it.
+		return "mostly: a crash of the machine may undo the last commit", yellow
+	}
+	return "yes: each COMMIT is synced before it is acknowledged", plain
+}
+
+// spread describes the runs that a repeated burst's median stands for.
+func spread(r *tps.Result) string {
+	counted, cold := 0, 0.0
+	for _, run := range r.Runs {
+		if run.Cold {
+			cold = run.TPS
+		} else if !run.Interrupted {
+			counted++
+		}
+	}
+	switch {
+	case counted > 1:
+		return fmt.Sprintf("  median of %d runs, %s to %s; cold %s", counted, rate(r.TPSLow), rate(r.TPSHigh), rate(cold))
+	case counted == 0 && cold > 0:
+		return "  one run, cold"
+	}
+	return ""
+}
+
+// classes lists the classes of failures, most frequent first.
+func classes(errs map[string]int64) string {
+	names := slices.SortedFunc(maps.Keys(errs), func(a, b string) int {
+		return cmp.Or(cmp.Compare(errs[b], errs[a]), cmp.Compare(a, b))
+	})
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = fmt.Sprintf("%s %s", name, count(errs[name]))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}

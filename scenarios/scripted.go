@@ -1,0 +1,122 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/script"
+	"github.com/tpssim/tpssim/tps"
+)
+
+// Scripts is a workload that users write. What it should leave behind is known to
+// them alone, so nothing is proved of it.
+type Scripts struct {
+	Mix       *script.Mix
+	Variables map[string]any // that every transaction begins with; see script.Script.NewEnv
+
+	envs []sync.Pool // of each script: *script.Env that no transaction uses
+}
+
+// prepare makes sure that a script can be run, before anything is.
+func (s *Scripts) prepare() error {
+	s.envs = make([]sync.Pool, len(s.Mix.Scripts))
+	for k, weighted := range s.Mix.Scripts {
+		env, err := weighted.Script.NewEnv(s.Variables)
+		if err != nil {
+			return err
+		}
+		s.envs[k].Put(env)
+	}
+	return nil
+}
+
+// env returns an Env for script k. Its variables are known to be good.
+func (s *Scripts) env(k int) (*script.Env, error) {
+	if env, ok := s.envs[k].Get().(*script.Env); ok {
+		return env, nil
+	}
+	return s.Mix.Scripts[k].Script.NewEnv(s.Variables)
+}
+
+// names are the scripts as a result shows them.
+func (s *Scripts) names() []string {
+	names := []string{}
+	for _, weighted := range s.Mix.Scripts {
+		names = append(names, fmt.Sprintf("%s@%d", weighted.Script.Name, weighted.Weight))
+	}
+	return names
+}
+
+// scripted is one transaction of a script.
+func scripted(w *work, ctx context.Context, i uint64, tr *tps.Trace) error {
+	scripter, ok := w.engine.(engine.Scripter)
+	if !ok {
+		return errors.New("scenarios: this engine runs no scripts")
+	}
+	k := w.Scripts.Mix.Pick(i)
+	env, err := w.Scripts.env(k)
+	if err != nil {
+		return err
+	}
+	defer w.Scripts.envs[k].Put(env)
+	env.Reset(w.RandomSeed, i)
+	run := &scriptRun{w: w, ctx: ctx, tr: tr, script: w.Scripts.Mix.Scripts[k].Script}
+	if err := env.Run(script.Before, run); err != nil {
+		return err
+	}
+	err = scripter.UpdateSQL(w.endless, (*engine.Timing)(&tr.Timing), func(tx engine.SQLTx) error {
+		if err := w.tooLate(ctx, tr.Intended); err != nil {
+			return err
+		}
+		run.tx = tx
+		defer func() { run.tx = nil }()
+		return env.Run(script.Inside, run)
+	})
+	if err != nil {
+		return err
+	}
+	return env.Run(script.After, run)
+}
+
+// scriptRun is one transaction of a script as its commands see it.
+type scriptRun struct {
+	w      *work
+	ctx    context.Context
+	tr     *tps.Trace
+	script *script.Script
+	tx     engine.SQLTx // nil outside the transaction
+	row    engine.Row
+}
+
+// Exec implements script.Executor.
+func (r *scriptRun) Exec(step int, sql string, args []any, row *script.Row) error {
+	if r.w.Statements {
+		start := r.w.engine.Now()
+		defer func() {
+			s := r.script.Steps[step]
+			r.w.statements.Record(s.Line, fmt.Sprintf("%s:%d %s", r.script.Name, s.Line, s.Text), r.w.engine.Now()-start)
+		}()
+	}
+	if row == nil {
+		return r.tx.Run(sql, args, nil)
+	}
+	r.row = engine.Row(*row)
+	err := r.tx.Run(sql, args, &r.row)
+	*row = script.Row(r.row)
+	return err
+}
+
+// Sleep implements script.Executor. Inside the transaction it holds the writer.
+func (r *scriptRun) Sleep(d time.Duration) error {
+	if err := sleep(r.ctx, d); err != nil {
+		return err
+	}
+	if r.tx == nil {
+		r.tr.Think(int64(d))
+	}
+	return nil
+}
