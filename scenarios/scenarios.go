@@ -24,6 +24,9 @@ type Scenario struct {
 	Direct bool
 	// Reads is how many point reads each transaction's caller awaits after it.
 	Reads int
+	// Readers is how many read-only connections it wants when the user does not say;
+	// 0: the writer's default.
+	Readers int
 	// Retries tells that it tries again when another transaction was faster.
 	Retries bool
 	// ThinksOutside tells that it thinks before it asks for the writer, and so does
@@ -78,8 +81,11 @@ var All = []Scenario{
 		Needs:   engine.Needs{Access: engine.Pooled},
 		body:    transfer,
 	}, {
-		Name:          "optimistic",
-		Summary:       "reads on the read-only pool, thinks there, and submits a compare-and-set; loses and tries again",
+		Name:    "optimistic",
+		Summary: "reads on the read-only pool, thinks there, and submits a compare-and-set; loses and tries again",
+		// One reader lets no more through than the writer takes: who has to wait then
+		// waits before its reads, not behind them, where what it read grows old.
+		Readers:       1,
 		Retries:       true,
 		ThinksOutside: true,
 		op:            optimistic,

@@ -47,6 +47,7 @@ type Trace struct {
 	retries   int32
 	readCount int32
 	readTime  int64
+	earlyTime int64 // of it, before the transaction was handed over
 	thinkTime int64
 	retryTime int64
 	reads     [MaxReads]int64
@@ -71,6 +72,9 @@ func (t *Trace) Read(d int64) {
 	}
 	t.readCount++
 	t.readTime += d
+	if t.Accepted == 0 {
+		t.earlyTime += d
+	}
 }
 
 // Think records d nanoseconds in which the caller thought between its reads and
@@ -83,7 +87,7 @@ func (t *Trace) Think(d int64) { t.thinkTime += d }
 func (t *Trace) Retry(now int64) {
 	t.retries++
 	t.retryTime = now - t.Called
-	t.readTime, t.thinkTime = 0, 0
+	t.readTime, t.earlyTime, t.thinkTime = 0, 0, 0
 	t.Timing = Timing{}
 }
 
@@ -135,8 +139,8 @@ func (t *Trace) stages() (spans [stageCount]int64) {
 	carve(stamps.Checkpointing, stageCheckpoint, stageQueue)
 	carve(t.retryTime, stageRetry, stageLag)
 	carve(t.thinkTime, stageThink, stageLag, stageWake)
-	// Reads are awaited after the commit, or before the transaction is handed
-	// over: their time lies in wake or in lag.
-	carve(t.readTime, stageReads, stageWake, stageLag)
+	// Reads are awaited before the transaction is handed over or after the commit.
+	carve(t.earlyTime, stageReads, stageLag)
+	carve(t.readTime-t.earlyTime, stageReads, stageWake, stageLag)
 	return spans
 }

@@ -85,7 +85,7 @@ func TestRetry(t *testing.T) {
 	tr.Think(11)
 	tr.Timing = Timing{Accepted: 130, Begun: 135, Started: 140, Ended: 150, Committing: 160, Committed: 180}
 	tr.Done = 200
-	want := [stageCount]int64{10 + 30 - 11, 5, 5, 10, 10, 20, 20 - 7, stageReads: 7, stageThink: 11, stageRetry: 80}
+	want := [stageCount]int64{10 + 30 - 11 - 7, 5, 5, 10, 10, 20, 20, stageReads: 7, stageThink: 11, stageRetry: 80}
 	if got := tr.stages(); got != want || tr.Retries() != 1 {
 		t.Errorf("%v after %d retries, want %v", got, tr.Retries(), want)
 	}

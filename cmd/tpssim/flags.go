@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (f *engineFlags) add(flags *pflag.FlagSet) {
 	countVar(flags, &f.maxBatch, "max-batch", "", 10_000, "transactions to a COMMIT at most")
 	durationVar(flags, &f.options.BatchWindow, "batch-window", "", 0, time.Millisecond, "how long a batch waits for more to come; a bare number is milliseconds")
 	countVar(flags, &f.queue, "queue", "", 1<<20, "transactions that may wait")
-	countVar(flags, &f.readers, "readers", "", 0, "read-only connections (as many as GOMAXPROCS)")
+	countVar(flags, &f.readers, "readers", "", 0, "read-only connections (as many as GOMAXPROCS; optimistic: 1)")
 	countVar(flags, &f.conns, "connections", "", 8, "pool: connections")
 	choiceVar(flags, &f.options.Savepoints, "savepoints", "each", "each, none or on-failure", "each", "none", "on-failure")
 }
@@ -140,10 +141,11 @@ func (f *engineFlags) check(given func(string) bool) error {
 	return nil
 }
 
-// opener returns how a scenario opens the database at path.
-func (f *engineFlags) opener(path string, spec accounts.Spec, foreign bool) func(context.Context, engine.Needs) (engine.Engine, error) {
+// opener returns how scenario s opens the database at path.
+func (f *engineFlags) opener(s scenarios.Scenario, path string, spec accounts.Spec, foreign bool) func(context.Context, engine.Needs) (engine.Engine, error) {
 	options := f.options
 	options.Path, options.Spec, options.Foreign = path, spec, foreign
+	options.Readers = cmp.Or(options.Readers, s.Readers)
 	return func(ctx context.Context, needs engine.Needs) (engine.Engine, error) {
 		return sqlite.Open(ctx, options, needs)
 	}

@@ -156,7 +156,7 @@ func (f *kneeFlags) config(given func(string) bool) (cfg trials.KneeConfig, base
 
 // kneeLoads returns the loads that are walked, the worst first.
 func (a *app) kneeLoads(f *kneeFlags, base scenarios.Config, info dataset.Info) ([]trials.Load, error) {
-	base.Spec, base.Open = info.Spec, f.engine.opener(info.Path, info.Spec, false)
+	base.Spec, base.Open = info.Spec, f.engine.opener(base.Scenario, info.Path, info.Spec, false)
 	asGiven := base
 	if err := f.keys.choose(&asGiven, info.Spec.Rows); err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ func (a *app) runLoad(ctx context.Context, f *runFlags, cfg scenarios.Config, fi
 		cfg.Load.Record = files.log.Record
 	}
 	if given("progress") {
-		cfg.Load.OnSample = a.printSamples()
+		cfg.Load.OnSample = a.printSamples(f.load.sampleEvery)
 	}
 	if err := files.startProfiles(); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (f *runFlags) prepare(ctx context.Context, a *app, cfg *scenarios.Config, g
 	if err != nil {
 		return "", err
 	}
-	cfg.Spec, cfg.Open = info.Spec, f.engine.opener(info.Path, info.Spec, false)
+	cfg.Spec, cfg.Open = info.Spec, f.engine.opener(cfg.Scenario, info.Path, info.Spec, false)
 	return info.Path, f.keys.choose(cfg, info.Spec.Rows)
 }
 
@@ -273,10 +273,14 @@ func machineSamples(next func(*tps.Sample)) func(*tps.Sample) {
 	}
 }
 
-// printSamples returns what prints each sample of a load on stderr.
-func (a *app) printSamples() func(*tps.Sample) {
+// printSamples returns what prints each sample of a load on stderr, but for what is
+// left of an interval when the load ends.
+func (a *app) printSamples(every time.Duration) func(*tps.Sample) {
 	at := time.Duration(0)
 	return func(s *tps.Sample) {
+		if s.Interval < every/2 {
+			return
+		}
 		if at == 0 || s.At < at { // another round
 			fmt.Fprintln(a.stderr, report.SeriesHeader)
 		}

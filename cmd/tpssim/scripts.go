@@ -126,7 +126,7 @@ func (f *scriptFlags) prepare(cfg *scenarios.Config, path string, engine *engine
 	if !given("journal-mode") {
 		engine.options.Pragmas["journal_mode"] = journal
 	}
-	cfg.Open = engine.opener(path, accounts.Spec{}, true)
+	cfg.Open = engine.opener(cfg.Scenario, path, accounts.Spec{}, true)
 	known := slices.Collect(maps.Keys(cfg.Scripts.Variables))
 	for _, w := range cfg.Scripts.Mix.Scripts {
 		if err := w.Script.Undefined(known...); err != nil {
