@@ -27,6 +27,7 @@ func goodStep() *tps.Result {
 		Elapsed:      5 * time.Second,
 		TPS:          2000,
 		Latency:      tps.Latency{Count: 10_000, P50: time.Millisecond, P99: 4 * time.Millisecond, P999: 9 * time.Millisecond},
+		Service:      tps.Latency{Count: 10_000, P50: time.Millisecond, P99: 3 * time.Millisecond, P999: 8 * time.Millisecond},
 		Writer:       tps.Writer{Checkpoints: 2},
 		Warnings:     []string{},
 	}
@@ -64,6 +65,14 @@ func TestJudge(t *testing.T) {
 			r.Schedule.GeneratorBound, r.Schedule.LateP99, r.Schedule.Behind = true, 12*time.Millisecond, 80*time.Millisecond
 			r.Latency.P99 = time.Second
 		}, GeneratorBound, "this machine was late with its arrivals: p99 12ms, the last one 80ms", ""},
+		"late, and slow besides": {func(r *tps.Result) {
+			r.Schedule.GeneratorBound, r.Latency.P99, r.Service.P99 = true, time.Second, 50*time.Millisecond
+		}, Fail, "p99<50ms is crossed: 1s", ""},
+		"late, but it holds": {func(r *tps.Result) { r.Schedule.GeneratorBound = true }, Pass, "", ""},
+		"late, and arrivals are lost": {func(r *tps.Result) {
+			r.Schedule.GeneratorBound, r.Schedule.LateP99, r.Schedule.Behind = true, time.Second, 2*time.Second
+			r.Schedule.Arrivals = 20_000
+		}, GeneratorBound, "this machine was late with its arrivals: p99 1s, the last one 2s", ""},
 		"samples that failed count": {func(r *tps.Result) {
 			r.Schedule.Arrivals, r.Acknowledged, r.Failed = 10_000, 9_950, 50
 		}, Fail, "failed==0 is crossed: 50", ""},

@@ -33,7 +33,11 @@ func (d *database) load(name string) Load {
 		if rate > d.capacity {
 			r.Latency.P99 = time.Second
 		}
-		r.Schedule.GeneratorBound = d.generator > 0 && rate > d.generator
+		if d.generator > 0 && rate > d.generator { // late, but no fault of the database
+			r.Schedule.GeneratorBound, r.Schedule.LateP99 = true, 310*time.Millisecond
+			r.Service = r.Latency
+			r.Latency.P99 += 310 * time.Millisecond
+		}
 		r.Verify = tps.Verify{Checked: true, OK: true, Conserved: true, AccountsChecked: int64(100 * d.steps)}
 		r.Env.CPUs = d.steps
 		if d.change != nil {
