@@ -13,11 +13,9 @@ import (
 // next.
 func (s *session) onSample(next func(*tps.Sample)) func(*tps.Sample) {
 	return func(sample *tps.Sample) {
-		if s.measuring {
-			now := s.engine.Stats()
-			fillSample(sample, now.Sub(s.sampled))
-			s.sampled = now
-		}
+		now := s.engine.Stats()
+		fillSample(sample, now.Sub(s.sampled))
+		s.sampled = now
 		if next != nil {
 			next(sample)
 		}
@@ -39,9 +37,6 @@ func (s *session) interim(judge func(*tps.Result) string) func(*tps.Result) stri
 		return nil
 	}
 	return func(res *tps.Result) string {
-		if !s.measuring { // a warm-up is not judged
-			return ""
-		}
 		res.Settings = tps.Settings(s.engine.Settings())
 		res.Writer = writerStats(s.engine.Stats().Sub(s.began), res)
 		return judge(res)

@@ -271,7 +271,6 @@ func (s *session) beforeRun(ctx context.Context, run int, cold bool) error {
 		return err
 	}
 	s.statements.Take() // a warm-up's
-	s.measuring = true
 	s.began = s.engine.Stats()
 	s.sampled = s.began
 	return nil

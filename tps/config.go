@@ -141,7 +141,7 @@ type Config struct {
 	// SampleEvery is the length of an interval of Result.Series. 0: a second.
 	SampleEvery time.Duration
 	// OnSample completes each sample, on a goroutine of its own, at the end of
-	// its interval. nil: the fields that Run does not know stay zero.
+	// its interval. A warm-up has none. nil: the fields that Run does not know stay zero.
 	OnSample func(*Sample)
 	// Interim sees what was measured until now, after each sample, and ends the
 	// load when it returns a reason, which becomes Result.Stopped: nothing more is

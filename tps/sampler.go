@@ -26,9 +26,12 @@ type sampler struct {
 	before  Progress // at the end of the last interval
 }
 
-// sample starts to sample a load. load ends when Config.Interim says so, or with
-// ctx; finish takes the last sample and returns all of them.
+// sample starts to sample a load, but for a warm-up. load ends when Config.Interim
+// says so, or with ctx; finish takes the last sample and returns all of them.
 func (r *runner) sample(ctx context.Context, start int64, tally *shardedTally, inFlight func() int64) (load context.Context, finish func() []Sample) {
+	if !r.measuring {
+		return ctx, func() []Sample { return nil }
+	}
 	load, end := context.WithCancel(ctx)
 	s := &sampler{runner: r, start: start, tally: tally, inFlight: inFlight, end: end, quit: make(chan struct{}), series: []Sample{}}
 	s.running.Go(s.watch)
