@@ -26,6 +26,8 @@ func TestValidate(t *testing.T) {
 		{"open by count", Config{Op: op, Transactions: 1, Rate: 10}, OpenLoop, ""},
 		{"direct", Config{BatchOp: batchOp, BatchSize: 10, Transactions: 100, Runs: 2}, Direct, ""},
 		{"direct by time", Config{BatchOp: batchOp, BatchSize: 10, Duration: 100, Warmup: 3}, Direct, ""},
+		{"open, poisson", Config{Op: op, Duration: 1, Rate: 10, Arrival: PoissonArrival, BurstSize: 5, LatencyLimit: 7}, OpenLoop, ""},
+		{"stages", Config{Op: op, Stages: []Stage{{time.Second, 0, 10}, {time.Second, 10, 10}}, Transactions: 3, Warmup: 1}, OpenLoop, ""},
 		{"just fits", Config{Op: op, Transactions: 256, MemoryBytes: 1 << 20}, Burst, ""},
 
 		{"no op", Config{Transactions: 1}, "", "tps: exactly one of Op and BatchOp must be set"},
@@ -49,6 +51,19 @@ func TestValidate(t *testing.T) {
 		{"negative warm-up", Config{Op: op, Duration: 1, Warmup: -1}, "", "--warmup must not be negative"},
 		{"negative limit", Config{Op: op, Duration: 1, LatencyLimit: -1}, "", "-L must be longer than 0"},
 		{"negative memory", Config{Op: op, Duration: 1, MemoryBytes: -1}, "", "tps: MemoryBytes must not be negative"},
+		{"unknown arrival", Config{Op: op, Duration: 1, Rate: 1, Arrival: "now and then"}, "", `--arrival "now and then" is none of constant, poisson`},
+		{"arrival of a burst", Config{Op: op, Transactions: 1, Arrival: PoissonArrival}, "", "--arrival and --burst-size need -R: they shape the arrivals of an open loop"},
+		{"bursts of a loop", Config{Op: op, Duration: 1, BurstSize: 2}, "", "--arrival and --burst-size need -R: they shape the arrivals of an open loop"},
+		{"negative burst", Config{Op: op, Duration: 1, Rate: 1, BurstSize: -2}, "", "--burst-size must be 1 or more"},
+		{"negative sample", Config{Op: op, Duration: 1, SampleEvery: -2}, "", "-P must be longer than 0"},
+		{"stages and R", Config{Op: op, Rate: 1, Stages: []Stage{{1, 1, 1}}}, "", "--stage takes the place of -R and -d: give stages alone"},
+		{"stages and d", Config{Op: op, Duration: 1, Stages: []Stage{{1, 1, 1}}}, "", "--stage takes the place of -R and -d: give stages alone"},
+		{"stages and c", Config{Op: op, Concurrency: 1, Stages: []Stage{{time.Second, 1, 1}}}, "", "-c cannot be used with -R: an open loop starts transactions on schedule whoever waits; use --max-in-flight to bound it"},
+		{"endless stage", Config{Op: op, Stages: []Stage{{0, 1, 1}}}, "", "--stage: each stage must be longer than 0"},
+		{"negative stage", Config{Op: op, Stages: []Stage{{1, 1, -1}}}, "", "--stage: a rate must be 0 or more and at most 1000000000 a second"},
+		{"NaN stage", Config{Op: op, Stages: []Stage{{1, math.NaN(), 1}}}, "", "--stage: a rate must be 0 or more and at most 1000000000 a second"},
+		{"idle stages", Config{Op: op, Stages: []Stage{{time.Second, 0, 0}}}, "", "--stage: no transaction is ever due: give a rate above 0"},
+		{"direct in stages", Config{BatchOp: batchOp, BatchSize: 1, Stages: []Stage{{time.Second, 1, 1}}}, "", "-R cannot be used here: this scenario runs one batch after the other on one goroutine; use -n or -d"},
 		{"direct without batch", Config{BatchOp: batchOp, Transactions: 1}, "", "--max-batch must be 1 or more"},
 		{"direct at a rate", Config{BatchOp: batchOp, BatchSize: 1, Duration: 1, Rate: 1}, "", "-R cannot be used here: this scenario runs one batch after the other on one goroutine; use -n or -d"},
 		{"direct with clients", Config{BatchOp: batchOp, BatchSize: 1, Duration: 1, Concurrency: 2}, "", "-c cannot be used here: this scenario runs on one goroutine; use -n or -d"},
@@ -75,6 +90,30 @@ func TestValidate(t *testing.T) {
 				t.Errorf("Run: %v", err)
 			}
 		})
+	}
+}
+
+func TestExpected(t *testing.T) {
+	const s = time.Second
+	for name, tt := range map[string]struct {
+		cfg  Config
+		want float64
+	}{
+		"burst":               {Config{Transactions: 7}, 7},
+		"closed by time":      {Config{Duration: s}, 0},
+		"rate by time":        {Config{Rate: 10, Duration: 2 * s}, 20},
+		"rate by count":       {Config{Rate: 10, Transactions: 5}, 5},
+		"rate by both":        {Config{Rate: 10, Duration: 2 * s, Transactions: 50}, 20},
+		"with a warm-up":      {Config{Rate: 10, Transactions: 5, Warmup: s}, 15},
+		"stages":              {Config{Stages: []Stage{{s, 0, 10}, {s, 10, 10}}}, 15},
+		"stages, warmed up":   {Config{Stages: []Stage{{s, 4, 10}}, Warmup: s}, 11},
+		"stages, from nought": {Config{Stages: []Stage{{s, 0, 10}}, Warmup: s}, 5},
+		"bursts":              {Config{Rate: 10, Duration: s, BurstSize: 4}, 12},
+		"poisson":             {Config{Rate: 10, Duration: s, BurstSize: 4, Arrival: PoissonArrival}, 10},
+	} {
+		if got := tt.cfg.Expected(); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
 	}
 }
 

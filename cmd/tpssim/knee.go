@@ -137,6 +137,9 @@ func (f *kneeFlags) config(given func(string) bool) (cfg trials.KneeConfig, base
 	if err := cmp.Or(f.keys.check(given), f.engine.check(given)); err != nil {
 		return cfg, base, err
 	}
+	if base.Scenario.Direct {
+		return cfg, base, usagef("direct has no callers that arrive at a rate: choose another scenario")
+	}
 	base.RandomSeed = f.keys.seed
 	base.Load = tps.Config{
 		Rate: max(cfg.Need, 1), Duration: time.Second, Warmup: f.warmup,

@@ -99,6 +99,9 @@ func (f *fileFlags) open(seed uint64) (r *resultFiles, err error) {
 	if math.IsNaN(f.logSample) || f.logSample <= 0 || f.logSample > 1 {
 		return nil, usagef("--log-sample %v: it must be above 0 and at most 1", f.logSample)
 	}
+	if f.log == "" && f.logSample != 1 {
+		return nil, usagef("--log-sample needs --log: it says how much of the transactions that gets")
+	}
 	r = &resultFiles{}
 	for _, file := range []struct {
 		flag, path string
