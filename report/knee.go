@@ -84,7 +84,7 @@ func kneeAnswer(r *trials.KneeResult) (text, color string) {
 		case r.SustainableTPS > 0:
 			text += fmt.Sprintf(": %s%s do%s", atLeast(r.AtLeast), exact(r.SustainableTPS), under(r))
 		case !r.AtLeast:
-			text += fmt.Sprintf(": not even %s does%s", perSecond(trials.MinRate), under(r))
+			text += fmt.Sprintf(": not even %s does%s", perSecond(lowestFailed(r)), under(r))
 		}
 		if at := slowestAtNeed(r); at != nil && at.Latency.Count > 0 {
 			text += fmt.Sprintf("; p99 at %s was %s", exact(r.Need), short(at.Latency.P99))
@@ -131,7 +131,17 @@ func kneeFound(r *trials.KneeResult, slo string) string {
 	case r.AtLeast || len(r.Loads) == 0:
 		return "Nothing is known of what holds " + slo + " here" + cut
 	}
-	return fmt.Sprintf("Not even %s holds %s here%s%s", perSecond(trials.MinRate), slo, under(r), cut)
+	return fmt.Sprintf("Not even %s holds %s here%s%s", perSecond(lowestFailed(r)), slo, under(r), cut)
+}
+
+// lowestFailed returns the lowest rate that did not hold, 0 if there is none.
+func lowestFailed(r *trials.KneeResult) (lowest float64) {
+	for _, l := range r.Loads {
+		if l.FailedTPS > 0 && (lowest == 0 || l.FailedTPS < lowest) {
+			lowest = l.FailedTPS
+		}
+	}
+	return lowest
 }
 
 // kneeUnfinished tells that a search ended early, for whatever reason.
@@ -225,7 +235,7 @@ func kneeLine(l trials.LoadKnee) string {
 	case trials.Unsettled:
 		return fmt.Sprintf("%s; what lies between that and %s held once, but not again", held, exact(l.FailedTPS))
 	case trials.BelowMinimum:
-		return fmt.Sprintf("nothing, not even %s", perSecond(trials.MinRate))
+		return fmt.Sprintf("nothing, not even %s", perSecond(l.FailedTPS))
 	case trials.AtLeast:
 		switch {
 		case l.SustainableTPS == 0:

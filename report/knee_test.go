@@ -156,6 +156,8 @@ func TestKneeAnswerLine(t *testing.T) {
 	load := func(name string, rate float64, p99 time.Duration) trials.LoadKnee {
 		return trials.LoadKnee{Name: name, State: trials.Found, SustainableTPS: rate, AtNeed: &trials.Measured{Rate: 3000, Latency: tps.Latency{Count: 1, P99: p99}}}
 	}
+	nothing := load("b", 0, 2*time.Second)
+	nothing.State, nothing.FailedTPS = trials.BelowMinimum, 1
 	ended := load("a", 2000, time.Second)
 	ended.State = trials.Unfinished
 	none := of(trials.NoQuestion, 0, false, ended)
@@ -174,8 +176,7 @@ func TestKneeAnswerLine(t *testing.T) {
 			load("a", 3149, 4*time.Millisecond)),
 		"NO: 3,000 transactions a second do not hold p99<50ms and failed==0 here: 1,200 do under the load b; p99 at 3,000 was 2.00 s": of(trials.No, 1200, false,
 			load("a", 9000, time.Second), load("b", 1200, 2*time.Second)),
-		"NO: 3,000 transactions a second do not hold p99<50ms and failed==0 here: not even 1 transaction a second does; p99 at 3,000 was 2.00 s": of(trials.No, 0, false,
-			load("b", 0, 2*time.Second)),
+		"NO: 3,000 transactions a second do not hold p99<50ms and failed==0 here: not even 1 transaction a second does; p99 at 3,000 was 2.00 s":        of(trials.No, 0, false, nothing),
 		"NO: 3,000 transactions a second do not hold p99<50ms and failed==0 here; p99 at 3,000 was 1.00 s":                                              of(trials.No, 0, true, ended),
 		"UNKNOWN: whether 3,000 transactions a second hold p99<50ms and failed==0 here: the search ended before it was settled; at least 2,000 hold it": of(trials.Unknown, 2000, true, ended),
 		"UNKNOWN: whether 3,000 transactions a second hold p99<50ms and failed==0 here: this machine could not offer so many evenly": of(trials.Unknown, 0, true,

@@ -51,7 +51,8 @@ const (
 	// Unsettled: the rate held twice, but rates above it held once and not the
 	// next time, so that more than 5 % lie between it and one that never held.
 	Unsettled State = "unsettled"
-	// BelowMinimum: not even the lowest rate held.
+	// BelowMinimum: not even the lowest rate held, after as many halvings as are
+	// made.
 	BelowMinimum State = "below-minimum"
 )
 
@@ -59,6 +60,10 @@ const (
 const (
 	// MinRate is the lowest rate that a search tries, one transaction a second.
 	MinRate = 1.0
+	// Halvings is how often a search halves its first rate while nothing holds:
+	// each step takes longer than the one before, and what holds at a hundredth of
+	// the first rate answers another question.
+	Halvings = 6
 	// Resolution ends a search: the lowest rate that did not hold is at most so
 	// many times the highest that did.
 	Resolution = 1.05
@@ -93,7 +98,7 @@ const (
 // likelihood: its steps can be followed by a reader of the report, and what
 // noise there is near the edge is answered by the repeated measurements.
 type Search struct {
-	most float64
+	least, most float64
 
 	held      []float64 // rates that held, ascending, without those taken back
 	high      float64   // the lowest rate that did not; 0: none is known
@@ -106,11 +111,13 @@ type Search struct {
 	ballot ballot
 }
 
-// NewSearch returns a search between MinRate and most that begins at the rate
-// first, which is moved between the two. A most below MinRate counts as MinRate.
+// NewSearch returns a search that begins at the rate first, which is moved between
+// MinRate and most. A most below MinRate counts as MinRate.
 func NewSearch(first, most float64) *Search {
 	most = max(most, MinRate)
-	return &Search{most: most, state: Unfinished, phase: Bracketing, rate: min(max(first, MinRate), most)}
+	first = min(max(first, MinRate), most)
+	least := max(math.Ldexp(first, -Halvings), MinRate)
+	return &Search{least: least, most: most, state: Unfinished, phase: Bracketing, rate: first}
 }
 
 // Next returns the rate to measure; ok is false when the search is over.
@@ -154,12 +161,12 @@ func (s *Search) Report(v Verdict) {
 func (s *Search) choose() {
 	low := s.low()
 	switch {
-	case low == 0 && s.high <= MinRate && s.highCall == Fail:
+	case low == 0 && s.high <= s.least && s.highCall == Fail:
 		s.state = BelowMinimum
-	case low == 0 && s.high <= MinRate:
+	case low == 0 && s.high <= s.least:
 		s.state = AtLeast // at least nothing: it could not even be offered
 	case low == 0:
-		s.phase, s.rate = Bracketing, max(s.high/2, MinRate)
+		s.phase, s.rate = Bracketing, max(s.high/2, s.least)
 	case s.high == 0 && low < s.most:
 		s.phase, s.rate = Bracketing, min(low*2, s.most)
 	case s.high > low*Resolution && s.retracted < MaxRetracted:
