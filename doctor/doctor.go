@@ -143,7 +143,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	c.stage("how busy the machine is")
 	host := readHost(ctx, c.Duration)
 	before := readTaken()
-	folder := readFolder(path)
+	folder := readFolder(path, mayWrite)
 	d := disk{}
 	if folder.err == nil {
 		d = measureDisk(ctx, filepath.Dir(path), folder.freeBytes, c)
@@ -156,7 +156,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	}
 	r.Checks = append(r.Checks, judgeDisk(d, r.Env.Filesystem)...)
 	r.Checks = append(r.Checks, judgeHost(host, r.Env, c.DataBytes)...)
-	r.Checks = append(r.Checks, judgeSQLite(c.SQLite), judgeWALReset(c.SQLite.Version), judgeDatabase(c.Database))
+	r.Checks = append(r.Checks, judgeSQLite(c.SQLite), judgeWALReset(c.SQLite.Version), judgeDatabase(c.Database, folder))
 	r.Elapsed = time.Since(r.StartedAt)
 	r.Interrupted = ctx.Err() != nil
 	return r, ctx.Err()
@@ -184,10 +184,14 @@ type folderFacts struct {
 	err       error  // why nothing can be there
 	freeBytes int64
 	haveBytes int64 // of the database that is there
+	database  string
+	writeErr  error // why that may not be written to
 }
 
-func readFolder(path string) folderFacts {
-	f := folderFacts{path: filepath.Dir(path)}
+// readFolder examines the folder of the database at path; mayWrite tells why a file
+// may not be written to.
+func readFolder(path string, mayWrite func(string) error) folderFacts {
+	f := folderFacts{path: filepath.Dir(path), database: path}
 	info, err := os.Stat(f.path)
 	if err == nil && !info.IsDir() {
 		err = errNotFolder
@@ -198,7 +202,7 @@ func readFolder(path string) folderFacts {
 	free, err := machine.FreeBytes(f.path)
 	f.freeBytes, f.err = int64(min(free, math.MaxInt64)), err
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-		f.haveBytes = info.Size()
+		f.haveBytes, f.writeErr = info.Size(), mayWrite(path)
 	}
 	return f
 }

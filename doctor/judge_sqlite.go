@@ -101,8 +101,18 @@ func parseVersion(s string) (v [3]int, ok bool) {
 	return v, true
 }
 
-func judgeDatabase(d *Database) Check {
-	if d == nil {
+// judgeDatabase judges what the caller found in the database, and whether it may be
+// written to. SQLite falls back to reading a file that may not, without a word.
+func judgeDatabase(d *Database, f folderFacts) Check {
+	readOnly := ""
+	if f.writeErr != nil {
+		readOnly = fmt.Sprintf("%s may not be written to: %v", f.database, f.writeErr)
+	}
+	const makeWritable = "let its owner allow it (chmod u+w), run as somebody who may, or name a copy with --db: until then a run is refused"
+	switch {
+	case d == nil && readOnly != "": // an empty file
+		return check("database", Fail, readOnly, makeWritable, nil)
+	case d == nil:
 		return check("database", OK, "there is none yet: tpssim seed makes it", "", nil)
 	}
 	values := map[string]float64{"page_bytes": float64(d.PageBytes), "wal_bytes": float64(d.WALBytes), "journal_bytes": float64(d.JournalBytes)}
@@ -116,6 +126,8 @@ func judgeDatabase(d *Database) Check {
 	switch {
 	case d.Problem != "":
 		return check("database", Fail, d.Problem, "name another file with --db, or put a copy back", values)
+	case readOnly != "":
+		return check("database", Fail, finding+"; "+readOnly, makeWritable, values)
 	case d.InUse:
 		return check("database", Fail, finding+"; another tpssim is writing to it", "wait for it or end it: until then a run is refused", values)
 	case d.Locked:

@@ -276,7 +276,7 @@ func TestJudgeSQLite(t *testing.T) {
 }
 
 func TestJudgeDatabase(t *testing.T) {
-	judged(t, "none", judgeDatabase(nil), OK, "there is none yet")
+	judged(t, "none", judgeDatabase(nil, folderFacts{}), OK, "there is none yet")
 	for _, test := range []struct {
 		d    Database
 		want Status
@@ -291,7 +291,18 @@ func TestJudgeDatabase(t *testing.T) {
 		{Database{Locked: true}, Fail, "not read; another process has it locked"},
 		{Database{JournalMode: "wal", Problem: "it is truncated"}, Fail, "it is truncated"},
 	} {
-		judged(t, fmt.Sprintf("%+v", test.d), judgeDatabase(&test.d), test.want, test.says)
+		judged(t, fmt.Sprintf("%+v", test.d), judgeDatabase(&test.d, folderFacts{}), test.want, test.says)
+	}
+	readOnly := folderFacts{path: "/data", database: "/data/ro.db", writeErr: syscall.EACCES}
+	const says = "/data/ro.db may not be written to: permission denied"
+	for d, says := range map[*Database]string{
+		nil:                                   says, // an empty file
+		{JournalMode: "wal", PageBytes: 4096}: "journal_mode=wal, page_size=4096; " + says,
+		{JournalMode: "wal", PageBytes: 4096, WALBytes: 5}: says,
+		{JournalMode: "wal", PageBytes: 4096, InUse: true}: says,
+		{Problem: "it is not a SQLite database"}:           "it is not a SQLite database",
+	} {
+		judged(t, fmt.Sprintf("read-only %+v", d), judgeDatabase(d, readOnly), Fail, says)
 	}
 }
 

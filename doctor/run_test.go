@@ -55,6 +55,7 @@ func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	var stages []string
 	c := quick(filepath.Join(dir, "some.db"))
+	c.Database = &Database{JournalMode: "wal", PageBytes: 4096}
 	c.Stage = func(name string) { stages = append(stages, name) }
 	r, err := Run(t.Context(), c)
 	if err != nil {
@@ -89,8 +90,43 @@ func TestRun(t *testing.T) {
 	if got := strings.Join(stages, ", "); got != want {
 		t.Errorf("stages %q", got)
 	}
+	documented(t, r)
 	if r.Count(OK)+r.Count(Warn)+r.Count(Fail) != len(r.Checks) {
 		t.Errorf("statuses %+v", r.Checks)
+	}
+}
+
+// documented fails the test when docs/json.md lacks a field, a check or a value.
+func documented(t *testing.T, r Report) {
+	t.Helper()
+	text, err := os.ReadFile("../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## The doctor\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var all []string
+	for _, kind := range []reflect.Type{reflect.TypeFor[Report](), reflect.TypeFor[Check]()} {
+		for k := range kind.NumField() {
+			all = append(all, kind.Field(k).Tag.Get("json"))
+		}
+	}
+	for _, name := range all {
+		if !strings.Contains(section, "`"+name+"`") {
+			t.Errorf("docs/json.md does not describe %s", name)
+		}
+	}
+	for _, c := range r.Checks {
+		_, row, _ := strings.Cut(section, "\n| `"+c.Name+"` |")
+		row, _, _ = strings.Cut(row, "\n")
+		if row == "" {
+			t.Errorf("docs/json.md does not describe the check %s", c.Name)
+		}
+		for name := range c.Values {
+			if !strings.Contains(row, "`"+name+"`") {
+				t.Errorf("docs/json.md does not describe %s of %s", name, c.Name)
+			}
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ type Engine interface {
 	InDoubt(err error) (group any, ok bool)
 	// Now is the clock of Timing: monotonic nanoseconds.
 	Now() int64
-	// Close closes the database; once more does nothing more.
+	// Close closes the database; once more waits for that and does nothing more.
 	Close() error
 }
 
@@ -87,9 +87,11 @@ type Batcher interface {
 }
 
 // Cacher is an Engine on this machine whose caches can be put into a known state.
+// Its methods are not for use beside Close.
 type Cacher interface {
 	// Cold opens fresh connections and drops the database from the operating
-	// system's cache. Not beside Update.
+	// system's cache. Not beside anything else, not even Stats or Settings, and no
+	// interval of Stats may reach across it.
 	Cold(ctx context.Context) error
 	// Preserve runs f and drops what f brought into the operating system's cache.
 	Preserve(f func() error) error
@@ -109,6 +111,10 @@ type Pinner interface {
 type Scripter interface {
 	// UpdateSQL is Update for a function that brings its own statements.
 	UpdateSQL(ctx context.Context, t *Timing, fn func(SQLTx) error) error
+	// PrepareSQL checks one statement without running it: its errors are those that
+	// Run would have before it ran. A statement that needs what an earlier one makes,
+	// such as a temporary table, fails until that was run.
+	PrepareSQL(ctx context.Context, sql string) error
 }
 
 // SQLTx is a transaction that takes SQL in the database's own dialect.

@@ -16,7 +16,8 @@ type Stats struct {
 	CheckpointPages int64 // moved into the database
 	WALBytes        int64 // written to it
 	// WALBlocked is for how long checkpoints could not empty the WAL because a
-	// reader held an old snapshot, until now if one still does.
+	// reader held an old snapshot, or because another process's writer or checkpoint
+	// was in the way, until now if that goes on.
 	WALBlocked time.Duration
 
 	// What follows is of now.

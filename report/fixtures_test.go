@@ -64,7 +64,7 @@ func burst() *tps.Result {
 // results are the cases that the golden files show.
 func results() map[string]*tps.Result {
 	closed := burst()
-	closed.Argv = []string{"run", "--db", "my data.db", "--dist=uniform", "-c8", "-d", "10s", "--warmup", "1s"}
+	closed.Argv = []string{"run", "--db", "my data.db", "--dist=uniform", "-rc8", "-d", "10s", "--warmup", "1s", "--cache", "warm", "--random-seed", "7", "--pragma", "temp_store=2"}
 	closed.Load = tps.Load{Mode: tps.ClosedLoop, Concurrency: 8, Duration: 10 * time.Second, Rows: 20_000, Dist: "uniform", Layout: "clustered", RandomSeed: 7, Cache: "warm"}
 	closed.Runs, closed.Elapsed, closed.TPS, closed.Acknowledged = closed.Runs[1:2], 10*time.Second, 6212, 62_120
 	closed.Writer.Batches, closed.Writer.BatchSize = 8900, tps.BatchSize{Mean: 6.98, P50: 8, Max: 8}
@@ -105,9 +105,25 @@ func results() map[string]*tps.Result {
 	interrupted.Verify.AccountsChecked, interrupted.Locality.AccountsTouched, interrupted.Locality.LeafPagesTouched = 1, 1, 1
 	interrupted.Failed, interrupted.Errors = 99_999, map[string]int64{tps.ClassCancelled: 99_999}
 
-	nothing := burst()
-	nothing.Interrupted, nothing.Acknowledged, nothing.TPS, nothing.TPSSettled = true, 0, 0, 0
+	nothing := burst() // interrupted in its warm-up
+	nothing.Load.Mode, nothing.Load.Concurrency, nothing.Load.Transactions, nothing.Load.Duration, nothing.Load.Warmup = tps.ClosedLoop, 64, 0, 30*time.Second, 5*time.Second
+	nothing.Interrupted, nothing.Acknowledged, nothing.Elapsed, nothing.TPS, nothing.TPSSettled = true, 0, 0, 0, 0
 	nothing.Runs, nothing.Latency, nothing.Stages, nothing.Writer, nothing.Locality = nil, tps.Latency{}, tps.Stages{}, tps.Writer{}, tps.Locality{}
+	nothing.Thresholds = []tps.Outcome{{Threshold: "p99<20ms"}}
+	nothing.Warnings = []string{"a cgroup quota stopped this process 3 times, for 120ms in all"}
+
+	lost := burst() // the disk was full
+	lost.Runs = []tps.Round{{Elapsed: 367 * time.Millisecond, Cold: true, Failed: lost.Acknowledged}}
+	lost.Failed, lost.Errors = lost.Acknowledged, map[string]int64{"commit failed": lost.Acknowledged}
+	lost.ErrorExamples = map[string]string{"commit failed": "sqlite: database or disk is full (SQLITE_FULL) in \"COMMIT\""}
+	lost.Acknowledged, lost.TPS, lost.TPSSettled, lost.Latency, lost.Service, lost.Stages = 0, 0, 0, tps.Latency{}, tps.Latency{}, tps.Stages{}
+	lost.Writer.WALPendingBytes = 0
+
+	held10 := openLoop(20_000) // a reader that kept nobody from emptying the WAL
+	held10.Load.PinReader = 10 * time.Second
+	heldLong := openLoop(20_000) // and one that was to be held for longer than the load
+	heldLong.Load.PinReader = time.Minute
+	heldLong.Elapsed = 30_012_345 * time.Microsecond
 
 	failed := burst()
 	failed.Verify = tps.Verify{Checked: true, AccountsChecked: 61_804, Detail: "account 17 holds 1000000005 instead of 1000000000; account 18 holds 999999990 instead of 999999995; and 3 more"}
@@ -120,6 +136,7 @@ func results() map[string]*tps.Result {
 		"interrupted": interrupted, "nothing": nothing, "failed": failed,
 		"everything": everything(), "stages": stages(), "held": held(), "optimistic": optimistic(),
 		"script": script(), "idle": idle(), "pinned": pinned(),
+		"lost": lost, "reader": held10, "reader-long": heldLong,
 	}
 }
 
@@ -138,7 +155,7 @@ func openLoop(rate float64) *tps.Result {
 		Wake: latency(r.Acknowledged, 20*time.Microsecond),
 	}
 	r.Schedule = &tps.Kept{
-		Arrivals: r.Acknowledged, Length: 30 * time.Second, Behind: 80 * time.Microsecond, LateP99: 310 * time.Microsecond, Backlog: 44, BacklogMax: 2150,
+		Arrivals: r.Acknowledged, Length: 30 * time.Second, Behind: 80 * time.Microsecond, LateP99: 310 * time.Microsecond, LateMax: 1200 * time.Microsecond, Backlog: 44, BacklogMax: 2150,
 	}
 	r.Steady = tps.Steady{Samples: 28, Mean: rate + 13, StdDev: 210}
 	r.Warnings = []string{}
@@ -153,8 +170,9 @@ func everything() *tps.Result {
 	l.Think, l.ThinkBound, l.MaxTries, l.PinReader, l.ReadsPerTx = 5*time.Millisecond, 200, 10, 10*time.Second, 2
 	r.Failed, r.Dropped, r.Skipped, r.Late, r.Retries = 12, 40, 87, 312, 180_000
 	r.Errors = map[string]int64{classGaveUp: 12}
+	r.ErrorExamples = map[string]string{"constraint": "bench.sql:3: UNIQUE constraint failed:\n\tpgbench_branches.bid (SQLITE_CONSTRAINT_PRIMARYKEY)"}
 	r.Tries = tps.Tries{Mean: 1.3, P50: 1, P99: 4, Max: 9}
-	r.Schedule.GeneratorBound, r.Schedule.Behind, r.Schedule.LateP99 = true, 1300*time.Millisecond, 870*time.Millisecond
+	r.Schedule.GeneratorBound, r.Schedule.Behind, r.Schedule.LateP99, r.Schedule.LateMax = true, 1300*time.Millisecond, 870*time.Millisecond, 1450*time.Millisecond
 	r.Stopped = "p99<20ms was crossed"
 	part := latency(r.Acknowledged, 12_300*time.Microsecond)
 	r.Stages.Checkpoint, r.Stages.Reads, r.Stages.Think, r.Stages.Retry = &part, &part, &part, &part

@@ -73,11 +73,11 @@ func kneeAnswer(r *trials.KneeResult) (text, color string) {
 	case trials.NoQuestion:
 		return kneeFound(r, slo), bold
 	case trials.Yes:
-		text = fmt.Sprintf("YES: %s hold %s here, with %s to spare", need, slo, spare(r))
+		text = fmt.Sprintf("YES: %s hold %s here%s", need, slo, spare(r))
 		if at := slowestAtNeed(r); at != nil {
 			text += "; p99 there " + short(at.Latency.P99)
 		}
-		return text, green
+		return text + beyond(r), green
 	case trials.No:
 		text = fmt.Sprintf("NO: %s do not hold %s here", need, slo)
 		switch {
@@ -172,12 +172,35 @@ func perSecond(v float64) string {
 // again.
 func exact(v float64) string { return humanize.Commaf(v) }
 
-// spare says how often the rate that is needed fits into the one that holds.
+// spareFrom is the headroom from which there is something to spare.
+const spareFrom = 1.05
+
+// spare says how often the rate that is needed fits into the one that holds, where
+// that is known.
 func spare(r *trials.KneeResult) string {
-	if r.Headroom < 1.05 {
-		return atLeast(r.AtLeast) + "nothing"
+	switch {
+	case r.Headroom >= spareFrom:
+		return fmt.Sprintf(", with %s%s times to spare", atLeast(r.AtLeast), mean(r.Headroom))
+	case r.AtLeast:
+		return ""
 	}
-	return fmt.Sprintf("%s%s times", atLeast(r.AtLeast), mean(r.Headroom))
+	return ", with nothing to spare"
+}
+
+// beyond says why it is not known whether there is something to spare.
+func beyond(r *trials.KneeResult) string {
+	if !r.AtLeast || r.Headroom >= spareFrom {
+		return ""
+	}
+	for _, l := range r.Loads {
+		if l.SustainableTPS == r.SustainableTPS && l.UnofferedTPS > 0 {
+			return fmt.Sprintf("; this machine could not offer %s evenly", exact(l.UnofferedTPS))
+		}
+	}
+	if r.SustainableTPS > r.Need {
+		return fmt.Sprintf("; nothing above %s was tried", exact(r.SustainableTPS))
+	}
+	return "; nothing above was tried"
 }
 
 // under names the load that decides when there are several.

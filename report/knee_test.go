@@ -164,6 +164,10 @@ func TestKneeAnswerLine(t *testing.T) {
 	none.Need, none.Verify.OK = 0, false
 	stopped := of(trials.NoQuestion, 2000, true, ended)
 	stopped.Interrupted = true
+	exhausted, bound := load("a", 3000, 4*time.Millisecond), load("b", 3100, 4*time.Millisecond)
+	exhausted.State, bound.State, bound.UnofferedTPS = trials.AtLeast, trials.AtLeast, 3250
+	above := exhausted
+	above.SustainableTPS = 3100
 	cut := of(trials.No, 1500.5, true, ended)
 	cut.Interrupted = true
 	for want, r := range map[string]*trials.KneeResult{
@@ -174,6 +178,9 @@ func TestKneeAnswerLine(t *testing.T) {
 			load("a", 3150, 4*time.Millisecond)),
 		"YES: 3,000 transactions a second hold p99<50ms and failed==0 here, with nothing to spare; p99 there 4.00 ms": of(trials.Yes, 3149, false,
 			load("a", 3149, 4*time.Millisecond)),
+		"YES: 3,000 transactions a second hold p99<50ms and failed==0 here; p99 there 4.00 ms; nothing above was tried":                   of(trials.Yes, 3000, true, exhausted, bound),
+		"YES: 3,000 transactions a second hold p99<50ms and failed==0 here; p99 there 4.00 ms; nothing above 3,100 was tried":             of(trials.Yes, 3100, true, above),
+		"YES: 3,000 transactions a second hold p99<50ms and failed==0 here; p99 there 4.00 ms; this machine could not offer 3,250 evenly": of(trials.Yes, 3100, true, above, bound),
 		"NO: 3,000 transactions a second do not hold p99<50ms and failed==0 here: 1,200 do under the load b; p99 at 3,000 was 2.00 s": of(trials.No, 1200, false,
 			load("a", 9000, time.Second), load("b", 1200, 2*time.Second)),
 		"NO: 3,000 transactions a second do not hold p99<50ms and failed==0 here: not even 1 transaction a second does; p99 at 3,000 was 2.00 s":        of(trials.No, 0, false, nothing),

@@ -58,34 +58,47 @@ func offered(l tps.Load) (load string) {
 
 // arrivals describes the schedule of an open loop.
 func arrivals(l tps.Load) string {
-	kind := "arrivals a second"
-	if l.Arrival == tps.PoissonArrival {
-		kind = "Poisson " + kind
-	}
-	if l.BurstSize > 1 {
-		kind += " in bursts of " + count(int64(l.BurstSize))
-	}
 	if len(l.Stages) == 0 {
-		return fmt.Sprintf("%s %s", rate(l.Rate), kind)
+		return exact(l.Rate) + " " + arrivalKind(l, l.Rate == 1)
 	}
 	parts := make([]string, len(l.Stages))
+	told := false // what arrives
 	for k, s := range l.Stages {
-		parts[k] = fmt.Sprintf("%s to %s", rate(s.From), rate(s.To))
-		over := "over"
+		over := "for"
 		switch {
-		case s.From == s.To && s.From == 0:
-			parts[k], over = "none", "for"
+		case s.From == 0 && s.To == 0 && told:
+			parts[k] = "none"
+		case s.From == 0 && s.To == 0:
+			parts[k] = "no arrivals"
 		case s.From == s.To:
-			parts[k], over = rate(s.From), "for"
+			parts[k] = exact(s.From)
+		default:
+			parts[k], over = exact(s.From)+" to "+exact(s.To), "over"
 		}
-		if k == 0 {
-			parts[k] += " " + kind
+		if !told && max(s.From, s.To) > 0 {
+			parts[k] += " " + arrivalKind(l, s.From == 1 && s.To == 1)
+			told = true
 		}
 		if s.Duration > 0 {
 			parts[k] += fmt.Sprintf(" %s %s", over, length(s.Duration))
 		}
 	}
 	return strings.Join(parts, ", then ")
+}
+
+// arrivalKind says what arrives each second.
+func arrivalKind(l tps.Load, one bool) string {
+	kind := "arrivals a second"
+	if one {
+		kind = "arrival a second"
+	}
+	if l.Arrival == tps.PoissonArrival {
+		kind = "Poisson " + kind
+	}
+	if l.BurstSize > 1 {
+		kind += " in bursts of " + count(int64(l.BurstSize))
+	}
+	return kind
 }
 
 // choice says which accounts a load touches, and what is not usual about them.

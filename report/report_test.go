@@ -61,8 +61,7 @@ func TestText(t *testing.T) {
 			}
 			for line := range strings.Lines(plain) {
 				line = strings.TrimSuffix(line, "\n")
-				command := strings.HasPrefix(strings.TrimSpace(line), "tpssim run ")
-				if n := utf8.RuneCountInString(line); n > columns && !command {
+				if n := utf8.RuneCountInString(line); n > columns {
 					t.Errorf("%d columns: %q", n, line)
 				}
 				if strings.TrimRight(line, " ") != line {
@@ -75,6 +74,7 @@ func TestText(t *testing.T) {
 
 func TestTextInColor(t *testing.T) {
 	golden(t, "failed-color", rendered(t, Text(results()["failed"], TextOptions{Color: true})))
+	golden(t, "lost-color", rendered(t, Text(results()["lost"], TextOptions{Color: true})))
 }
 
 func TestJSON(t *testing.T) {
@@ -112,7 +112,7 @@ var names = []string{
 	"runs.tps", "runs.elapsed_ns", "runs.cold",
 	"acknowledged", "failed", "dropped", "skipped", "late", "retries", "errors", "interrupted", "stopped",
 	"tries.mean", "tries.p50", "tries.p99", "tries.max",
-	"schedule.arrivals", "schedule.length_ns", "schedule.behind_ns", "schedule.late_p99_ns", "schedule.backlog", "schedule.backlog_max",
+	"schedule.arrivals", "schedule.length_ns", "schedule.behind_ns", "schedule.late_p99_ns", "schedule.late_max_ns", "schedule.backlog", "schedule.backlog_max",
 	"schedule.generator_bound",
 	"elapsed_ns", "spawn_ns", "tps", "tps_low", "tps_high", "tps_settled",
 	"reads.acknowledged", "reads.tps", "reads.latency.count",

@@ -14,7 +14,7 @@ import (
 )
 
 // SeriesHeader names the columns of [SeriesLine].
-const SeriesHeader = "second      TPS      p50      p99  flight  queued  batch       WAL  ckpt   fail"
+const SeriesHeader = "second      TPS      p50      p99  flight  queued  batch  WAL file  ckpt   fail"
 
 // SeriesLine shows a sample in less than 80 columns, without a line's end: the
 // second at which it ends, the TPS, p50 and p99 of the latency where they are

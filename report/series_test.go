@@ -37,8 +37,8 @@ func TestSeriesLineColumns(t *testing.T) {
 			t.Fatalf("%d columns: %q", len(line), string(line))
 		}
 		for k := range line {
-			// Behind each name comes a blank, in the lines as well.
-			if k > 0 && k < len(SeriesHeader) && SeriesHeader[k] == ' ' && SeriesHeader[k-1] != ' ' && line[k] != ' ' {
+			// Behind each name come two blanks, in the lines as well.
+			if k > 0 && k < len(SeriesHeader)-1 && SeriesHeader[k:k+2] == "  " && SeriesHeader[k-1] != ' ' && line[k] != ' ' {
 				t.Fatalf("column %d:\n%s\n%s", k, SeriesHeader, string(line))
 			}
 		}

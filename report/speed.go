@@ -60,7 +60,11 @@ func (p *page) think(l tps.Load) {
 
 // fates counts the transactions by what became of them.
 func (p *page) fates(r *tps.Result) {
-	p.line("", "%s acknowledged", count(r.Acknowledged))
+	if r.Acknowledged == 0 && r.Failed > 0 {
+		p.line("", "%s", p.paint(red, "nothing was acknowledged"))
+	} else {
+		p.line("", "%s acknowledged", count(r.Acknowledged))
+	}
 	if limit := r.Load.LatencyLimit; limit > 0 {
 		late, color := "none", plain
 		if r.Late > 0 {
@@ -70,6 +74,9 @@ func (p *page) fates(r *tps.Result) {
 	}
 	if r.Failed > 0 {
 		p.text("", yellow, "%s failed%s", count(r.Failed), classes(r.Errors))
+	}
+	for _, class := range slices.Sorted(maps.Keys(r.ErrorExamples)) {
+		p.text("", plain, "%s: %s", class, clipped(r.ErrorExamples[class]))
 	}
 	if r.Dropped > 0 {
 		p.line("", "%s", p.paint(yellow, count(r.Dropped)+" dropped: due, but never started"))
@@ -110,12 +117,15 @@ func (p *page) schedule(k *tps.Kept) {
 	if k == nil {
 		return
 	}
-	text, color := fmt.Sprintf("%s in %s, p99 started %s late, the last %s",
-		plural(k.Arrivals, "arrival"), seconds(k.Length), short(k.LateP99), short(k.Behind)), plain
+	kept, color := "", plain
 	if k.GeneratorBound {
-		text, color = "NOT KEPT: "+text+": this machine could not offer the load, so that the latencies are the generator's and not the database's", red
+		kept, color = "NOT KEPT: ", red
 	}
-	p.text("schedule", color, "%s", text)
+	p.text("schedule", color, "%s%s in %s", kept, plural(k.Arrivals, "arrival"), seconds(k.Length))
+	p.text("", color, "started late by p99 %s, max %s, the last by %s", short(k.LateP99), short(k.LateMax), short(k.Behind))
+	if k.GeneratorBound {
+		p.text("", color, "this machine could not offer the load, so that the latencies are the generator's and not the database's")
+	}
 	p.line("backlog", "%s unfinished when the last was due, %s at most", count(k.Backlog), count(k.BacklogMax))
 }
 
@@ -174,4 +184,16 @@ func classes(errs map[string]int64) string {
 		return ""
 	}
 	return ": " + strings.Join(parts, ", ")
+}
+
+// maxExample is how much of an error is shown.
+const maxExample = 300
+
+// clipped returns an error's text on one line, and not more than a few of the page's.
+func clipped(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > maxExample {
+		text = string(runes[:maxExample]) + " …"
+	}
+	return text
 }

@@ -19,10 +19,10 @@ func (p *page) latency(r *tps.Result) {
 	switch r.Load.Mode {
 	case tps.Burst:
 		p.line("", "a place in the queue, as all came at once; at a steady rate it is:")
-		p.line("", "%s", suggestion(r))
+		p.command(suggestion(r))
 	case tps.ClosedLoop:
 		p.line("", "service time only, as a stall stops the clients too; at a rate:")
-		p.line("", "%s", suggestion(r))
+		p.command(suggestion(r))
 	case tps.Direct:
 		p.line("", "the time of the batch that a transaction is in; nobody waits here")
 	default:

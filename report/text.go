@@ -22,12 +22,19 @@ type TextOptions struct {
 
 // Text renders a result for a person who has ten seconds: speed and what it
 // rests on first, then what it is made of, then every doubt. Lines stay within
-// 80 columns, but for words that are longer themselves and for the command that
-// a reader may want to copy.
+// 80 columns, but for words that are longer themselves. Of a run that was
+// interrupted before it measured anything it says only that, and what the proof
+// says.
 func Text(r *tps.Result, o TextOptions) Renderer {
 	return func(w io.Writer) error {
 		p := &page{color: o.Color}
 		p.head(r)
+		if r.Interrupted && len(r.Runs) == 0 {
+			fmt.Fprintf(p, "  %s\n\n", p.paint(yellow, "interrupted in the warm-up or before: nothing was measured"))
+			p.proof(r)
+			_, err := w.Write(p.Bytes())
+			return err
+		}
 		p.speed(r)
 		p.latency(r)
 		p.stages(r)
@@ -67,6 +74,13 @@ func (p *page) text(label, color, format string, args ...any) {
 	}
 }
 
+// command writes a command that a reader may want to copy.
+func (p *page) command(words []string) {
+	for _, line := range commandLines(textColumns, words...) {
+		p.line("", "%s", line)
+	}
+}
+
 // The colours of a terminal, by their SGR codes.
 const (
 	plain  = ""
@@ -95,6 +109,13 @@ func (p *page) database(r *tps.Result) {
 			count(w.Batches), mean(w.BatchSize.Mean), count(w.BatchSize.P50), count(w.BatchSize.Max), s.Savepoints, window, 100*w.BusyFraction)
 	}
 	p.wal(r)
+	if pinned := r.Load.PinReader; pinned > 0 {
+		held := length(pinned)
+		if r.Elapsed < pinned { // it is measured, not chosen
+			held = short(r.Elapsed)
+		}
+		p.line("reader", "a snapshot was held open for %s from the start", held)
+	}
 	if loc := r.Locality; loc.LeafPages > 0 {
 		p.text("touched", plain, "%s on %s of %s leaf pages of the table (%s)",
 			plural(loc.AccountsTouched, "account"), count(loc.LeafPagesTouched), count(loc.LeafPages), percent(loc.LeafPagesTouched, loc.LeafPages))
@@ -137,8 +158,19 @@ func (p *page) wal(r *tps.Result) {
 	}
 }
 
+// outcome says what the proof, the thresholds and the warnings say.
 func (p *page) outcome(r *tps.Result) {
 	p.WriteByte('\n')
+	p.proof(r)
+	for _, threshold := range r.Thresholds {
+		p.threshold(threshold)
+	}
+	for _, warning := range r.Warnings {
+		p.text("warning", yellow, "%s", warning)
+	}
+}
+
+func (p *page) proof(r *tps.Result) {
 	v := r.Verify
 	switch {
 	case v.OK:
@@ -154,12 +186,6 @@ func (p *page) outcome(r *tps.Result) {
 		p.text("proof", plain, "not checked: %s", v.Detail)
 	default:
 		p.line("proof", "not checked")
-	}
-	for _, threshold := range r.Thresholds {
-		p.threshold(threshold)
-	}
-	for _, warning := range r.Warnings {
-		p.text("warning", yellow, "%s", warning)
 	}
 }
 

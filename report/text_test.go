@@ -132,21 +132,77 @@ func TestSuggestion(t *testing.T) {
 		{"", "tpssim run funds -R 500 -d 30s"},
 		{"run", "tpssim run -R 500 -d 30s"},
 		{"run mixed -n 100k --runs 3", "tpssim run mixed -R 500 -d 30s"},
-		{"run -n100k -q", "tpssim run -q -R 500 -d 30s"},
+		{"run -n100k -q", "tpssim run -R 500 -d 30s"},
 		{"run --transactions=5 --concurrency 3 --warmup=1s --db x.db", "tpssim run --db x.db -R 500 -d 30s"},
 		{"run -c 8 -d 10 --dist uniform", "tpssim run --dist uniform -R 500 -d 30s"},
 		{"run --db $HOME/it's.db -n 5", `tpssim run --db '$HOME/it'\''s.db' -R 500 -d 30s`},
 		{"run -n", "tpssim run -R 500 -d 30s"},
-		{"run -R20 --stage 10s:5 --stage=1s:5->6 --arrival poisson --burst-size 3 --max-in-flight 9 --warmup 1s -L 50 -P 1", "tpssim run -L 50 -P 1 -R 500 -d 30s"},
-		{"run --rate 5 --threshold p99<5ms -d10", "tpssim run --threshold 'p99<5ms' -R 500 -d 30s"},
+		{"run -R20 --stage 10s:5 --stage=1s:5->6 --arrival poisson --burst-size 3 --max-in-flight 9 --warmup 1s -L 50 -P 1", "tpssim run -L 50 -R 500 -d 30s"},
+		{"run --rate 5 --threshold p99<5ms -d10", "tpssim run -R 500 -d 30s"},
+		{"run -rn 1000 --sync normal", "tpssim run --sync normal -R 500 -d 30s"},
+		{"run -qn1000", "tpssim run -R 500 -d 30s"},
+		{"run -qrn=1000 funds", "tpssim run funds -R 500 -d 30s"},
+		{"run -rq --db x.db", "tpssim run --db x.db -R 500 -d 30s"},
+		{"run -r=true -q=false -c8", "tpssim run -R 500 -d 30s"},
+		{"run -rL 50 -qL60 -L=70", "tpssim run -L 50 -L60 -L=70 -R 500 -d 30s"},
+		{"run -qf a.sql@2 -b tpcb-like -rD n=5 -Dm=6", "tpssim run -f a.sql@2 -b tpcb-like -D n=5 -Dm=6 -R 500 -d 30s"},
+		{"run -qD -n5 --db -c", "tpssim run -D -n5 --db -c -R 500 -d 30s"}, // values, whatever they look like
+		{"-q --config x.toml run -n 5 -o -n", "tpssim --config x.toml run -R 500 -d 30s"},
+		{"run -o x.json -oy.json --output=z --series s.csv --log l.csv --log-sample 0.5 --cpuprofile c --trace t --format json -P1 --progress 2", "tpssim run -R 500 -d 30s"},
+		{"run --abort-on-fail --threshold=a --histograms --statements --quiet --pin-reader 5 --no-color --allow-foreign pool", "tpssim run --no-color --allow-foreign pool -R 500 -d 30s"},
+		{"run --cache cold --think 5ms -d 5 -- funds", "tpssim run --cache cold --think 5ms funds -R 500 -d 30s"},
 	} {
 		res := &tps.Result{Scenario: "funds", TPS: 1000, Argv: strings.Fields(test.argv)}
-		if got := suggestion(res); got != test.want {
+		if got := Command(suggestion(res)...); got != test.want {
 			t.Errorf("%q: %q, want %q", test.argv, got, test.want)
 		}
 	}
 	if got := Command("a", "", "b c", "d"); got != "a '' 'b c' d" {
 		t.Errorf("%q", got)
+	}
+}
+
+// A command on several lines is the same command to a shell.
+func TestCommandLines(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOfN(rapid.StringMatching(`[a-z$µ -]{1,20}`), 1, 12).Draw(t, "words")
+		width := rapid.IntRange(5, 80).Draw(t, "width")
+		lines := commandLines(width, words...)
+		if got, want := strings.Join(lines, "\n"), Command(words...); strings.ReplaceAll(got, " \\\n  ", " ") != want {
+			t.Fatalf("%q became\n%s", want, got)
+		}
+		for k, line := range lines {
+			one := strings.TrimSuffix(strings.TrimPrefix(line, "  "), ` \`)
+			long := slices.ContainsFunc(words, func(word string) bool { return Command(word) == one })
+			if utf8.RuneCountInString(line) > width && !long {
+				t.Fatalf("line %d has more than %d columns: %q", k, width, line)
+			}
+		}
+	})
+}
+
+func TestArrivals(t *testing.T) {
+	stage := func(length time.Duration, from, to float64) tps.Stage {
+		return tps.Stage{Duration: length, From: from, To: to}
+	}
+	for _, test := range []struct {
+		load tps.Load
+		want string
+	}{
+		{tps.Load{Rate: 1}, "1 arrival a second"},
+		{tps.Load{Rate: 1, Arrival: tps.PoissonArrival}, "1 Poisson arrival a second"},
+		{tps.Load{Rate: 5}, "5 arrivals a second"},
+		{tps.Load{Rate: 0.5}, "0.5 arrivals a second"},
+		{tps.Load{Rate: 20_000, BurstSize: 10}, "20,000 arrivals a second in bursts of 10"},
+		{tps.Load{Stages: []tps.Stage{stage(time.Second, 0, 0)}}, "no arrivals for 1 s"},
+		{tps.Load{Stages: []tps.Stage{stage(time.Second, 0, 0), stage(2*time.Second, 0, 0), stage(5*time.Second, 9, 9), stage(time.Second, 0, 0)}, BurstSize: 3},
+			"no arrivals for 1 s, then no arrivals for 2 s, then 9 arrivals a second in bursts of 3 for 5 s, then none for 1 s"},
+		{tps.Load{Stages: []tps.Stage{stage(time.Second, 1, 1), stage(0, 1, 1)}}, "1 arrival a second for 1 s, then 1"},
+		{tps.Load{Stages: []tps.Stage{stage(time.Second, 0, 1), stage(time.Minute, 1, 0)}}, "0 to 1 arrivals a second over 1 s, then 1 to 0 over 60 s"},
+	} {
+		if got := arrivals(test.load); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
 	}
 }
 

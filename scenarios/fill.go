@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -31,6 +32,12 @@ func (s *session) fill(res *tps.Result, resident float64) {
 		shown := s.rounds[res.MedianRun]
 		res.Writer, res.Statements = writerStats(shown.engine, res), shown.statements
 	}
+	if s.Scenario.Direct { // its batches are its own
+		res.Settings.MaxBatch, res.Settings.BatchWindow = s.Load.BatchSize, 0
+	}
+	for _, own := range ownClasses { // whose names say it all
+		delete(res.ErrorExamples, own.class)
+	}
 	if s.Scripts != nil {
 		res.Load.Scripts = s.Scripts.names()
 		s.noteForeign(res)
@@ -56,8 +63,17 @@ func writerStats(st engine.Stats, res *tps.Result) tps.Writer {
 		WALBlocked:      st.WALBlocked,
 		WALFileMax:      st.WALFileBytes,
 	}
+	// A bucket may reach beyond what can have been in one batch.
+	most := int64(math.MaxInt64)
+	switch {
+	case res.Load.Concurrency > 0:
+		most = int64(res.Load.Concurrency)
+	case res.Schedule != nil:
+		most = max(res.Schedule.BacklogMax, 1)
+	}
+	w.BatchSize.P50, w.BatchSize.Max = min(w.BatchSize.P50, most), min(w.BatchSize.Max, most)
 	for _, b := range st.BatchSizes {
-		w.BatchSizes = append(w.BatchSizes, tps.Bucket(b))
+		w.BatchSizes = append(w.BatchSizes, tps.Bucket{Upto: min(b.Upto, most), Count: b.Count})
 	}
 	for _, sample := range res.Series {
 		w.WALFileMax = max(w.WALFileMax, sample.WALFileBytes)
@@ -88,6 +104,10 @@ func (s *session) locate(res *tps.Result) {
 
 // verify compares the balances with the journal.
 func (s *session) verify(res *tps.Result) {
+	if s.unproved != nil { // what was measured is shown all the same
+		res.Verify = tps.Verify{Checked: true, Detail: fmt.Sprintf("the balances could not be read after the load: %v", s.unproved)}
+		return
+	}
 	v := accounts.Check(s.pool, s.journal, s.ids, s.before, s.after)
 	res.Verify = tps.Verify{Checked: true, OK: v.OK, AccountsChecked: v.AccountsChecked, Conserved: v.Conserved, Detail: v.Detail}
 	if s.foreign && !v.OK {
@@ -102,6 +122,19 @@ func (s *session) noteForeign(res *tps.Result) {
 	if s.foreign {
 		res.Warnings = append(res.Warnings, "another program wrote to the database during the run")
 	}
+}
+
+// wrapped tells whether a round, or its warm-up, used some transfer twice.
+func (s *session) wrapped() bool {
+	if s.pool == nil {
+		return false
+	}
+	for slot := range s.pool.Len() {
+		if int(s.journal.Acked(slot)) > len(s.rounds) {
+			return true
+		}
+	}
+	return false
 }
 
 const (
@@ -132,10 +165,10 @@ func (s *session) warnings(res *tps.Result, resident float64) (list []string) {
 		}
 		list = append(list, fmt.Sprintf("generator-bound: the writer was idle %.0f %% of the time; %s", 100*idle, why))
 	}
-	if done := res.Acknowledged + res.Failed; s.pool != nil && s.pool.Wrapped(uint64(done)) {
-		list = append(list, fmt.Sprintf("%d transactions used a pool of %d transfers again and again", done, s.pool.Len()))
+	if s.wrapped() {
+		list = append(list, fmt.Sprintf("the transactions used a pool of %d transfers again and again", s.pool.Len()))
 	}
-	if resident >= residentShare && s.Cache != CacheCold {
+	if resident >= residentShare && s.Cache != CacheCold && s.Scripts == nil {
 		list = append(list, "the whole data set was in memory: a larger one would have to read from the disk")
 	}
 	durable := res.Settings.Synchronous == "full" || res.Settings.Synchronous == "extra"

@@ -25,6 +25,7 @@ func (s *session) onSample(next func(*tps.Sample)) func(*tps.Sample) {
 // fillSample adds what an engine did in an interval.
 func fillSample(sample *tps.Sample, st engine.Stats) {
 	sample.Queued, sample.OldestWait = st.Queued, st.OldestWait
+	sample.InFlight = max(sample.InFlight, sample.Queued) // it was read a moment before
 	sample.Batches, sample.BatchMean = st.Batches, st.BatchMean()
 	sample.Checkpoints, sample.CheckpointTime, sample.CheckpointPages = st.Checkpoints, st.CheckpointTime, st.CheckpointPages
 	sample.WALBytes, sample.WALPendingBytes = st.WALBytes, st.WALPending

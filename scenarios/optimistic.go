@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tpssim/tpssim/accounts"
 	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/tps"
 )
@@ -18,23 +17,25 @@ var errLost = errors.New("scenarios: another transaction was faster")
 // compared, so it does not matter whether an account changed and changed back
 // meanwhile: the decision would be the same. Who loses reads again and tries again.
 func optimistic(w *work, ctx context.Context, i uint64, tr *tps.Trace) error {
-	_, t, amount := w.pool.At(i)
 	for try := 1; ; try++ {
-		err := w.compareAndSet(ctx, i, t, amount, tr)
-		if errors.Is(err, errLost) && try < w.MaxTries {
-			tr.Retry(w.engine.Now())
-			continue
+		c := &call{w: w, ctx: ctx, i: i, intended: tr.Intended}
+		err := c.outcome(c.compareAndSet(tr))
+		switch {
+		case try > 1 && errors.Is(err, tps.ErrSkipped): // it was begun, and is late for another try
+			return ErrGaveUp
+		case !errors.Is(err, errLost):
+			return err
+		case try >= w.MaxTries:
+			return ErrGaveUp
 		}
-		if errors.Is(err, errLost) {
-			err = ErrGaveUp
-		}
-		w.record(i, err)
-		return err
+		tr.Retry(w.engine.Now())
 	}
 }
 
 // compareAndSet is one attempt.
-func (w *work) compareAndSet(ctx context.Context, i uint64, t accounts.Transfer, amount int64, tr *tps.Trace) error {
+func (c *call) compareAndSet(tr *tps.Trace) error {
+	w := c.w
+	_, t, amount := w.pool.At(c.i)
 	var from, to int64
 	start := w.engine.Now()
 	err := w.engine.View(w.endless, func(rx engine.Rx) (err error) {
@@ -48,27 +49,28 @@ func (w *work) compareAndSet(ctx context.Context, i uint64, t accounts.Transfer,
 	}
 	read := w.engine.Now()
 	tr.Read(read - start)
-	if err := w.think(ctx); err != nil {
+	if err := w.think(c.ctx); err != nil {
 		return err
 	}
 	if w.Think > 0 {
-		tr.Think(w.engine.Now() - read)
+		thought := w.engine.Now() - read
+		tr.Think(thought)
+		c.intended += thought // which was meant to pass
 	}
 	if t.From == t.To { // the second statement meets what the first has left
 		to = from - amount
 	}
 	return w.engine.Update(w.endless, (*engine.Timing)(&tr.Timing), func(tx engine.Tx) error {
-		if err := w.tooLate(ctx, tr.Intended); err != nil {
-			return err
-		}
-		tx = w.timed(tx)
-		if err := swap(tx, t.From, from, from-amount); err != nil {
-			return err
-		}
-		if err := w.fail(i); err != nil {
-			return err
-		}
-		return swap(tx, t.To, to, to+amount)
+		return c.run(func() error {
+			tx := w.timed(tx)
+			if err := swap(tx, t.From, from, from-amount); err != nil {
+				return err
+			}
+			if err := w.fail(c.i); err != nil {
+				return err
+			}
+			return swap(tx, t.To, to, to+amount)
+		})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tpssim/tpssim/accounts"
@@ -35,7 +36,8 @@ type Config struct {
 	DistParameters string
 	// RandomSeed makes a run repeatable.
 	RandomSeed uint64
-	// Load is the load; Op, BatchOp, Now, Classify and the hooks are set here.
+	// Load is the load; Op, BatchOp, Now, Classify and the hooks are set here. Its
+	// BeforeRun, OnSample and Interim are called by those that are set.
 	Load tps.Config
 	// Reads is the number of awaited point reads for each transaction.
 	Reads int
@@ -58,6 +60,9 @@ type Config struct {
 	// Scripts is the workload of the scenario Scripted, which needs no data set:
 	// Spec, Dist and Layout are unused then.
 	Scripts *Scripts
+	// PoolSize is how many transfers are drawn, which the load then uses round robin.
+	// 0: as many as the load is expected to have, 4 million at most.
+	PoolSize int64
 	// Progress, if not nil, is told of the reading before and after the load.
 	Progress func(stage string, done, total int)
 }
@@ -100,12 +105,23 @@ const DefaultMaxTries = 100
 // known before it does.
 func (c *Config) expected() int64 {
 	n := c.Load.Expected()
-	if c.Load.Mode() != tps.OpenLoop && c.Load.Duration > 0 {
-		byTime := (c.Load.Duration + c.Load.Warmup).Seconds() * guessedTPS
-		n = min(byTime, cmp.Or(n, byTime))
+	switch closed := c.Load.Mode() != tps.OpenLoop; {
+	case c.PoolSize > 0:
+		n = float64(c.PoolSize)
+	case closed && c.Load.Duration > 0:
+		byTime := c.Load.Duration.Seconds() * guessedTPS
+		n = min(byTime, cmp.Or(n, byTime)) + c.Load.Warmup.Seconds()*guessedTPS
+	case closed:
+		n += c.Load.Warmup.Seconds() * guessedTPS
+	case c.Load.Arrival == tps.PoissonArrival:
+		n += poissonSpread * math.Sqrt(n*float64(max(c.Load.BurstSize, 1)))
 	}
 	return int64(min(n, accounts.MaxPool))
 }
+
+// poissonSpread is by how many standard deviations the arrivals of a Poisson process
+// may exceed their mean before the pool wraps.
+const poissonSpread = 6
 
 // guessedTPS sizes the pool of a closed loop, which is as fast as it happens to
 // be. Where the guess is low the pool wraps and the result says so.
@@ -123,6 +139,7 @@ type session struct {
 	measuring bool         // no warm-up
 	unpin     func() error
 	foreign   bool
+	unproved  error // why the balances could not be read after the load
 	unsettled error // why the engine could not pay its debts after a round
 	lost      error // why it could not be opened again after a storage failure
 	reopens   int   // how often a storage failure made it necessary
@@ -180,7 +197,7 @@ func (s *session) configure() {
 	l.Now = func() int64 { return s.engine.Now() }
 	l.Classify = s.classify
 	l.Settle = s.settle
-	l.BeforeRun = s.beforeRun
+	l.BeforeRun = s.beforeRun(l.BeforeRun)
 	l.AfterRun = s.afterRun
 }
 
@@ -204,7 +221,7 @@ func (s *session) run(ctx context.Context) (*tps.Result, error) {
 		} else if err := readBefore(); err != nil {
 			return nil, err
 		}
-	} else if err := s.Scripts.prepare(); err != nil {
+	} else if err := cmp.Or(s.Scripts.prepare(), s.Scripts.check(ctx, s.engine)); err != nil {
 		return nil, err
 	}
 
@@ -212,11 +229,8 @@ func (s *session) run(ctx context.Context) (*tps.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.reopenIfStopped(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.read(context.WithoutCancel(ctx), "checking balances", s.after); err != nil {
-		return nil, err
+	if s.unproved = s.reopenIfStopped(ctx); s.unproved == nil {
+		s.unproved = s.read(context.WithoutCancel(ctx), "checking balances", s.after)
 	}
 	s.fill(res, resident)
 	return res, nil
@@ -242,8 +256,20 @@ func (s *session) read(ctx context.Context, stage string, into []int64) error {
 	})
 }
 
-// beforeRun puts the engine and the caches into the state that a round starts in.
-func (s *session) beforeRun(ctx context.Context, run int, cold bool) error {
+// beforeRun returns what puts the engine and the caches into the state that a round
+// starts in, and then calls next.
+func (s *session) beforeRun(next func(context.Context, int, bool) error) func(context.Context, int, bool) error {
+	return func(ctx context.Context, run int, cold bool) error {
+		err := s.ready(ctx)
+		if err == nil && next != nil {
+			err = next(ctx, run, cold)
+		}
+		return err
+	}
+}
+
+// ready readies the engine for a round.
+func (s *session) ready(ctx context.Context) error {
 	if err := s.reopenIfStopped(ctx); err != nil {
 		return err
 	}
@@ -279,7 +305,7 @@ func (s *session) beforeRun(ctx context.Context, run int, cold bool) error {
 // settle keeps what the engine did in the round, then lets it pay its debts.
 func (s *session) settle(ctx context.Context) error {
 	if err := s.unpin(); err != nil {
-		return err
+		s.unsettled = fmt.Errorf("letting the pinned reader go: %w", err)
 	}
 	if err := s.engine.Quiet(ctx); err != nil && !s.stopped(err) {
 		return err

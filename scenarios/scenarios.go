@@ -11,6 +11,7 @@ import (
 
 	"github.com/tpssim/tpssim/accounts"
 	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/internal/nearest"
 	"github.com/tpssim/tpssim/tps"
 )
 
@@ -102,41 +103,18 @@ var Scripted = Scenario{
 
 // Find returns the scenario called name. The error names the nearest one.
 func Find(name string) (Scenario, error) {
-	nearest, best := "", len(name)+1
+	var names []string
 	for _, s := range All {
 		if s.Name == name {
 			return s, nil
 		}
-		if d := distance(strings.ToLower(name), s.Name); d < best {
-			nearest, best = s.Name, d
-		}
+		names = append(names, s.Name)
 	}
 	hint := ""
-	if best <= max(2, len(name)/2) {
-		hint = fmt.Sprintf(": did you mean %q?", nearest)
+	if meant := nearest.Word(strings.ToLower(name), max(2, len(name)/2), names); meant != "" {
+		hint = fmt.Sprintf(": did you mean %q?", meant)
 	}
 	return Scenario{}, fmt.Errorf("unknown scenario %q%s (tpssim scenarios lists them)", name, hint)
-}
-
-// distance is the Levenshtein distance: the fewest letters to insert, delete or
-// replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // Errors that the application code of a scenario returns.

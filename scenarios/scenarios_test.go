@@ -87,6 +87,8 @@ func wantShape(t *testing.T, s scenarios.Scenario, res *tps.Result) {
 	t.Helper()
 	savepoints, batch := "each", 10_000
 	switch s.Name {
+	case "direct":
+		batch = 50
 	case "batch":
 		savepoints = "none"
 	case "unbatched", "pool":

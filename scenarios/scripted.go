@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +43,31 @@ func (s *Scripts) env(k int) (*script.Env, error) {
 	return s.Mix.Scripts[k].Script.NewEnv(s.Variables)
 }
 
+// check lets the database see each statement before any is run, up to the first that
+// makes a table, on which those behind it may depend.
+func (s *Scripts) check(ctx context.Context, e engine.Engine) error {
+	scripter, ok := e.(engine.Scripter)
+	if !ok {
+		return errNoScripts
+	}
+	for _, weighted := range s.Mix.Scripts {
+		for _, step := range weighted.Script.Steps {
+			if step.Kind != script.SQL {
+				continue
+			}
+			if err := scripter.PrepareSQL(ctx, step.SQL); err != nil {
+				return &script.Error{Name: weighted.Script.Name, Line: step.Line, Err: err}
+			}
+			if word, _, _ := strings.Cut(step.SQL, " "); strings.EqualFold(word, "CREATE") {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+var errNoScripts = errors.New("scenarios: this engine runs no scripts")
+
 // names are the scripts as a result shows them.
 func (s *Scripts) names() []string {
 	names := []string{}
@@ -55,7 +81,7 @@ func (s *Scripts) names() []string {
 func scripted(w *work, ctx context.Context, i uint64, tr *tps.Trace) error {
 	scripter, ok := w.engine.(engine.Scripter)
 	if !ok {
-		return errors.New("scenarios: this engine runs no scripts")
+		return errNoScripts
 	}
 	k := w.Scripts.Mix.Pick(i)
 	env, err := w.Scripts.env(k)
@@ -68,18 +94,19 @@ func scripted(w *work, ctx context.Context, i uint64, tr *tps.Trace) error {
 	if err := env.Run(script.Before, run); err != nil {
 		return err
 	}
-	err = scripter.UpdateSQL(w.endless, (*engine.Timing)(&tr.Timing), func(tx engine.SQLTx) error {
-		if err := w.tooLate(ctx, tr.Intended); err != nil {
-			return err
-		}
-		run.tx = tx
-		defer func() { run.tx = nil }()
-		return env.Run(script.Inside, run)
-	})
-	if err != nil {
-		return err
+	c := &call{w: w, ctx: ctx, i: i, intended: tr.Intended + run.thought}
+	err = c.outcome(scripter.UpdateSQL(w.endless, (*engine.Timing)(&tr.Timing), func(tx engine.SQLTx) error {
+		return c.run(func() error {
+			run.tx = tx
+			defer func() { run.tx = nil }()
+			return env.Run(script.Inside, run)
+		})
+	}))
+	if err == nil {
+		// It is committed, and only the end of the run can cut the sleep behind it.
+		_ = env.Run(script.After, run)
 	}
-	return env.Run(script.After, run)
+	return err
 }
 
 // scriptRun is one transaction of a script as its commands see it.
@@ -89,7 +116,9 @@ type scriptRun struct {
 	tr     *tps.Trace
 	script *script.Script
 	tx     engine.SQLTx // nil outside the transaction
-	row    engine.Row
+	// thought is how long it slept before the transaction, in nanoseconds.
+	thought int64
+	row     engine.Row
 }
 
 // Exec implements script.Executor.
@@ -116,6 +145,7 @@ func (r *scriptRun) Sleep(d time.Duration) error {
 		return err
 	}
 	if r.tx == nil {
+		r.thought += int64(d)
 		r.tr.Think(int64(d))
 	}
 	return nil

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -71,35 +72,71 @@ func uniform(seed, i uint64) float64 {
 	return float64((z^z>>31)>>11) / (1 << 53)
 }
 
+// call is a transaction as the engine runs it. What it learns while it runs decides
+// what its outcome means.
+type call struct {
+	w   *work
+	ctx context.Context
+	i   uint64
+	// intended is when it could have begun.
+	intended int64
+	skipped  bool // it was too late and did nothing
+	changed  bool // it did what it should
+}
+
+// run is the function of transaction i, unless it is too late for it, or for all. A
+// transaction that is skipped is no error to the engine: others of its batch would
+// suffer from it.
+func (c *call) run(fn func() error) error {
+	c.skipped, c.changed = false, false // the engine may run it again
+	if limit := c.w.skipAfter; limit > 0 && c.w.engine.Now()-c.intended > limit {
+		c.skipped = true
+		return nil
+	}
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	err := fn()
+	c.changed = err == nil
+	return err
+}
+
+// transfer runs the scenario's application code.
+func (c *call) transfer(tx engine.Tx) error {
+	return c.run(func() error {
+		_, t, amount := c.w.pool.At(c.i)
+		return c.w.Scenario.body(c.ctx, c.w, c.w.timed(tx), c.i, t, amount)
+	})
+}
+
+// outcome returns what became of the call when the engine answered err, and keeps it
+// for the proof. When a COMMIT is in doubt, only those in it who had changed
+// something can be found in the table.
+func (c *call) outcome(err error) error {
+	if c.skipped && err == nil {
+		return tps.ErrSkipped
+	}
+	if c.w.pool == nil {
+		return err
+	}
+	slot, _, _ := c.w.pool.At(c.i)
+	if err == nil {
+		c.w.journal.Ack(slot)
+	} else if group, doubt := c.w.engine.InDoubt(err); doubt && c.changed {
+		c.w.journal.InDoubt(slot, group)
+	}
+	return err
+}
+
 // op is one transaction, with the reads that follow it. Its frame is small for the
 // sake of the many goroutines that wait in it; see burst in package tps.
 func (w *work) op(ctx context.Context, i uint64, tr *tps.Trace) error {
-	err := w.engine.Update(w.endless, (*engine.Timing)(&tr.Timing), w.transaction(ctx, i, tr.Intended))
-	w.record(i, err)
+	c := &call{w: w, ctx: ctx, i: i, intended: tr.Intended}
+	err := c.outcome(w.engine.Update(w.endless, (*engine.Timing)(&tr.Timing), c.transfer))
 	if err != nil || w.Reads == 0 {
 		return err
 	}
 	return w.awaitReads(ctx, i, tr)
-}
-
-// transaction returns the application code of transaction i, which was due at
-// intended.
-func (w *work) transaction(ctx context.Context, i uint64, intended int64) func(engine.Tx) error {
-	return func(tx engine.Tx) error {
-		if err := w.tooLate(ctx, intended); err != nil {
-			return err
-		}
-		_, t, amount := w.pool.At(i)
-		return w.Scenario.body(ctx, w, w.timed(tx), i, t, amount)
-	}
-}
-
-// tooLate returns why a transaction whose turn has come shall not begin any more.
-func (w *work) tooLate(ctx context.Context, intended int64) error {
-	if w.skipAfter > 0 && w.engine.Now()-intended > w.skipAfter {
-		return tps.ErrSkipped
-	}
-	return ctx.Err()
 }
 
 // awaitReads reads as many accounts as each caller awaits.
@@ -128,34 +165,35 @@ func (w *work) batchOp(ctx context.Context, first uint64, errs []error) error {
 	if !ok {
 		return errors.New("scenarios: this engine cannot run without a queue")
 	}
+	calls := make([]call, len(errs))
 	err := batcher.Batch(ctx, errs, func(k int, tx engine.Tx) error {
-		return w.transaction(ctx, first+uint64(k), 0)(tx)
+		calls[k] = call{w: w, ctx: ctx, i: first + uint64(k)}
+		return calls[k].transfer(tx)
 	})
-	for k := range errs {
-		w.record(first+uint64(k), errors.Join(err, errs[k]))
+	for k := range calls {
+		if calls[k].w != nil { // it was run
+			calls[k].outcome(cmp.Or(errs[k], err))
+		}
 	}
 	return err
 }
 
-// record keeps the outcome of transaction i for the proof.
-func (w *work) record(i uint64, err error) {
-	slot, _, _ := w.pool.At(i)
-	if err == nil {
-		w.journal.Ack(slot)
-	} else if group, doubt := w.engine.InDoubt(err); doubt {
-		w.journal.InDoubt(slot, group)
-	}
+// ownClasses are the failures that scenarios make themselves.
+var ownClasses = []struct {
+	err   error
+	class string
+}{
+	{ErrFunds, "funds are short"},
+	{ErrApplication, "application"},
+	{ErrGaveUp, "gave up"},
 }
 
 // classify names the class of a failure.
 func (w *work) classify(err error) string {
-	switch {
-	case errors.Is(err, ErrFunds):
-		return "funds are short"
-	case errors.Is(err, ErrApplication):
-		return "application"
-	case errors.Is(err, ErrGaveUp):
-		return "gave up"
+	for _, own := range ownClasses {
+		if errors.Is(err, own.err) {
+			return own.class
+		}
 	}
 	return w.engine.Classify(err)
 }

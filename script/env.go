@@ -20,7 +20,8 @@ type Env struct {
 	zipfians []zipfian  // by call
 	args     []any
 	row      Row
-	columns  []columns // by step: where \gset puts its columns
+	columns  []columns       // by step: where \gset puts its columns
+	pauses   []time.Duration // of the steps of After, since Inside ran
 
 	// What Before left: each run of Inside begins with it.
 	marked    []value
@@ -35,9 +36,16 @@ type columns struct {
 }
 
 // NewEnv returns an Env in which vars are defined: int, int64, float64, bool, string
-// or nil. A string that reads as a number or a truth value counts as one, as with
-// pgbench's -D. Names that the script does not mention are ignored. Reset comes
-// before the first Run.
+// or nil. Names that the script does not mention are ignored. Reset comes before the
+// first Run.
+//
+// A string is bound to statements as it is, unless it is an integer or a double and
+// written as strconv writes it: 501 is an integer, 00501 is text. In expressions all
+// text is read as pgbench reads the values of -D, in any case of letters: as NULL if
+// it is null, as true if it is on or a prefix of true or yes (so t and y), as false
+// if it is off, of or a prefix of false or no, else as a number. An integer of more
+// than 64 bits is an error there, and so is other text; pgbench's infinities, NaN and
+// hexadecimals are other text.
 func (s *Script) NewEnv(vars map[string]any) (*Env, error) {
 	e := &Env{
 		script:   s,
@@ -46,6 +54,7 @@ func (s *Script) NewEnv(vars map[string]any) (*Env, error) {
 		marked:   make([]value, len(s.names)),
 		zipfians: make([]zipfian, s.zipfians),
 		columns:  make([]columns, len(s.Steps)),
+		pauses:   make([]time.Duration, len(s.Steps)-s.End),
 	}
 	e.rng = rand.New(&e.pcg)
 	for name, v := range vars {
@@ -54,7 +63,7 @@ func (s *Script) NewEnv(vars map[string]any) (*Env, error) {
 			continue
 		}
 		if text, ok := v.(string); ok {
-			e.preset[slot] = parseValue(text)
+			e.preset[slot] = definedAs(text)
 			continue
 		}
 		var err error
@@ -66,14 +75,6 @@ func (s *Script) NewEnv(vars map[string]any) (*Env, error) {
 		e.preset[i].box()
 	}
 	return e, nil
-}
-
-// Define defines a variable, from the next Reset on. A name that the script does not
-// mention is ignored.
-func (e *Env) Define(name string, v int64) {
-	if slot, ok := e.script.slots[name]; ok {
-		e.preset[slot] = intValue(v)
-	}
 }
 
 // Reset begins transaction i of a run with a seed: the variables are what the caller
@@ -91,8 +92,9 @@ func (e *Env) mark() {
 	}
 }
 
-// Run runs a part of the script. An error stops it and is an [*Error] with the line
-// of the command, wrapping the Executor's error if it is one.
+// Run runs a part of the script; the parts run in their order. An error stops it and
+// is an [*Error] with the line of the command, wrapping the Executor's error if it is
+// one. Inside fails too if it is not known how long After is to sleep.
 func (e *Env) Run(part Part, ex Executor) error {
 	if part == Inside && e.script.mutates {
 		copy(e.values, e.marked)
@@ -101,11 +103,30 @@ func (e *Env) Run(part Part, ex Executor) error {
 	first, end := e.script.steps(part)
 	for i := first; i < end; i++ {
 		if err := e.run(i, ex); err != nil {
-			return &Error{e.script.Name, e.script.Steps[i].Line, err}
+			return e.errorAt(i, err)
 		}
 	}
-	if part == Before {
+	switch part {
+	case Before:
 		e.mark()
+	case Inside:
+		return e.pause()
+	}
+	return nil
+}
+
+func (e *Env) errorAt(i int, err error) error {
+	return &Error{e.script.Name, e.script.Steps[i].Line, err}
+}
+
+// pause computes how long After will sleep. It does so at the end of Inside, where
+// an error still undoes the transaction.
+func (e *Env) pause() error {
+	for k := range e.pauses {
+		var err error
+		if e.pauses[k], err = e.sleepTime(&e.script.Steps[e.script.End+k]); err != nil {
+			return e.errorAt(e.script.End+k, err)
+		}
 	}
 	return nil
 }
@@ -122,28 +143,38 @@ func (e *Env) run(i int, ex Executor) error {
 		e.values[step.target] = v
 		return nil
 	case Sleep:
+		if k := i - e.script.End; k >= 0 {
+			return sleep(ex, e.pauses[k])
+		}
 		d, err := e.sleepTime(step)
 		if err != nil {
-			return fmt.Errorf("\\sleep: %w", err)
+			return err
 		}
-		if d <= 0 {
-			return nil
-		}
-		return ex.Sleep(d)
+		return sleep(ex, d)
 	}
 	return e.exec(i, step, ex)
 }
 
-func (e *Env) sleepTime(step *Step) (time.Duration, error) {
+func sleep(ex Executor, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	return ex.Sleep(d)
+}
+
+// sleepTime computes how long a \sleep takes.
+func (e *Env) sleepTime(step *Step) (d time.Duration, err error) {
 	v, err := e.eval(step.expr)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		var n int64
+		if n, err = v.toInt(); err == nil {
+			d, err = sleepTime(n, step.unit)
+		}
 	}
-	n, err := v.toInt()
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("\\sleep: %w", err)
 	}
-	return sleepTime(n, step.unit)
+	return d, nil
 }
 
 // exec runs a statement.

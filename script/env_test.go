@@ -3,6 +3,7 @@ package script
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -87,9 +88,7 @@ func TestRunAgain(t *testing.T) {
 // Nothing is carried from one transaction to the next; what is defined stays.
 func TestReset(t *testing.T) {
 	s := mustParse(t, "SELECT :client_id;\nSELECT 7 AS seven \\gset\nSELECT :seven;")
-	env := mustEnv(t, s, nil)
-	env.Define("client_id", 5)
-	env.Define("unmentioned", 5)
+	env := mustEnv(t, s, map[string]any{"client_id": 5, "unmentioned": 5})
 	env.Reset(1, 1)
 	r := &recorder{columns: []string{"seven"}, row: []any{int64(7)}}
 	if err := env.Run(Inside, r); err != nil || r.log[2] != "2 SELECT ?1 [7]" {
@@ -114,7 +113,7 @@ func TestRunErrors(t *testing.T) {
 		says string
 	}{
 		{"SELECT 1;\nSELECT 2;", recorder{fail: mine}, "test.sql:1: mine"},
-		{"SELECT 1;\n\\set x 1 / :zero", recorder{}, `test.sql:2: \set x: division by zero`},
+		{"SELECT 1;\n\\set x 1 / :zero\nSELECT :x", recorder{}, `test.sql:2: \set x: division by zero`},
 		{"SELECT 1;\n\\sleep :huge", recorder{}, `test.sql:2: \sleep: 9000000000000000000 times 1s is more than a year`},
 		{"SELECT 1;\n\\sleep :text", recorder{}, `test.sql:2: \sleep: the variable text holds text`},
 		{"SELECT 1;\n\\sleep :yes", recorder{}, `test.sql:2: \sleep: a boolean where`},
@@ -133,6 +132,70 @@ func TestRunErrors(t *testing.T) {
 	}
 	if _, err := mustParse(t, "SELECT :x").NewEnv(map[string]any{"x": struct{}{}}); err == nil || !strings.Contains(err.Error(), "the variable x: a struct {} is no value") {
 		t.Errorf("a struct for a variable: %v", err)
+	}
+}
+
+// How long After sleeps is known before the transaction is committed: an error belongs
+// to Inside, and After fails for nothing but its Executor.
+func TestAfterIsKnownInside(t *testing.T) {
+	for _, tt := range []struct {
+		x    any
+		says string // Inside
+		want string // After's log
+	}{
+		{7, "", "[7ms]"}, {"7", "", "[7ms]"}, {0, "", "[]"}, {-1, "", "[]"},
+		{int64(9e18), `test.sql:3: \sleep: 9000000000000000000 times 1ms is more than a year`, ""},
+		{"x", `test.sql:3: \sleep: the variable x holds text that is no number`, ""},
+		{true, `test.sql:3: \sleep: a boolean where`, ""},
+	} {
+		env := mustEnv(t, mustParse(t, "BEGIN; SELECT 1;\nEND;\n\\sleep :x ms"), map[string]any{"x": tt.x})
+		env.Reset(1, 1)
+		err := env.Run(Inside, nothing{})
+		if tt.says != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), tt.says) {
+				t.Errorf("%v: inside %v, want %q", tt.x, err, tt.says)
+			}
+			continue
+		}
+		r := &recorder{}
+		if err = errors.Join(err, env.Run(After, r)); err != nil || fmt.Sprint(r.log) != tt.want {
+			t.Errorf("%v: %v, %v, want %s", tt.x, r.log, err, tt.want)
+		}
+	}
+}
+
+// What -D defines reaches statements as it was written, and expressions as what
+// pgbench reads in it.
+func TestDefinedText(t *testing.T) {
+	for _, tt := range []struct {
+		text        string
+		bound       any
+		inside      any // in an expression
+		insideError string
+	}{
+		{"0", int64(0), int64(0), ""}, {"-501", int64(-501), int64(-501), ""}, {"9223372036854775807", int64(math.MaxInt64), int64(math.MaxInt64), ""},
+		{"1.5", 1.5, 1.5, ""}, {"-0.25", -0.25, -0.25, ""}, {"1e+21", 1e21, 1e21, ""}, {"1e-07", 1e-7, 1e-7, ""},
+		{"00501", "00501", int64(501), ""}, {"+5", "+5", int64(5), ""}, {"-0", "-0", int64(0), ""}, {" 7", " 7", int64(7), ""},
+		{"1.50", "1.50", 1.5, ""}, {"1e3", "1e3", 1000.0, ""}, {"1E+21", "1E+21", 1e21, ""}, {".5", ".5", 0.5, ""}, {"5.", "5.", 5.0, ""},
+		{"null", "null", nil, ""}, {"NULL", "NULL", nil, ""},
+		{"true", "true", true, ""}, {"t", "t", true, ""}, {"Y", "Y", true, ""}, {"ye", "ye", true, ""}, {"on", "on", true, ""},
+		{"false", "false", false, ""}, {"f", "f", false, ""}, {"no", "no", false, ""}, {"n", "n", false, ""}, {"of", "of", false, ""}, {"OFF", "OFF", false, ""},
+		{"99999999999999999999", "99999999999999999999", nil, "an integer outside"}, {"-9223372036854775809", "-9223372036854775809", nil, "an integer outside"},
+		{"100000000000000000000", "100000000000000000000", nil, "an integer outside"},
+		{"", "", nil, "text that is no number"}, {" ", " ", nil, "text that is no number"}, {"o", "o", nil, "text that is no number"}, {"yess", "yess", nil, "text that is no number"},
+		{"nul", "nul", nil, "text that is no number"}, {"7 ", "7 ", nil, "text that is no number"}, {"NaN", "NaN", nil, "text that is no number"}, {"+Inf", "+Inf", nil, "text that is no number"},
+		{"0x10", "0x10", nil, "text that is no number"}, {"1e999", "1e999", nil, "text that is no number"}, {"-", "-", nil, "text that is no number"}, {"1-2", "1-2", nil, "text that is no number"},
+	} {
+		vars := map[string]any{"x": tt.text}
+		env := mustEnv(t, mustParse(t, "SELECT :x"), vars)
+		env.Reset(1, 1)
+		if err := env.Run(Inside, nothing{}); err != nil || env.args[0] != tt.bound {
+			t.Errorf("%q is bound as %#v, %v; want %#v", tt.text, env.args[0], err, tt.bound)
+		}
+		got, err := evaluate(":x", vars)
+		if (err == nil) != (tt.insideError == "") || err != nil && !strings.Contains(err.Error(), `\set result: the variable x holds `+tt.insideError) || got != tt.inside {
+			t.Errorf("%q is %#v, %v in an expression; want %#v, %q", tt.text, got, err, tt.inside, tt.insideError)
+		}
 	}
 }
 

@@ -204,7 +204,10 @@ func (e *expressionParser) unexpected() error {
 
 func constant(v value) *node { return &node{op: opConstant, constant: v} }
 
-// parse reads an expression of operators of at least a level.
+// parse reads an expression of operators of at least a level. Tests follow each other
+// freely: pgbench's grammar calls IS not associative, but that decides only between
+// an operator on the left and one on the right of an operand, and a test has none on
+// its right.
 func (e *expressionParser) parse(level int) (*node, error) {
 	left, err := e.prefix()
 	compared := false // left is a comparison without parentheses

@@ -147,11 +147,7 @@ func (p *parser) addStatement(stmt *statement) error {
 	p.lastStmt = len(p.script.Steps)
 	p.statements++
 	p.afterSQL = true
-	step := Step{Kind: SQL, Line: stmt.line, Text: stmt.text.String() + ";", SQL: stmt.sql.String(), params: stmt.params}
-	for _, slot := range stmt.params {
-		step.Params = append(step.Params, p.script.names[slot])
-	}
-	return p.add(step)
+	return p.add(Step{Kind: SQL, Line: stmt.line, Text: stmt.text.String() + ";", SQL: stmt.sql.String(), params: stmt.params})
 }
 
 // second refuses what follows the end of the transaction.
@@ -198,6 +194,11 @@ func (p *parser) finish() error {
 	}
 	for s.Steps[s.First].Kind == Set {
 		s.First++
+	}
+	for _, step := range s.Steps[s.End:] {
+		if step.Kind == Set {
+			return p.errorAt(step.Line, "\\set: no statement can use it behind the last one: put it further up or leave it out")
+		}
 	}
 	for i := s.First; i < s.End; i++ {
 		s.mutates = s.mutates || s.Steps[i].Kind == Set || s.Steps[i].gset

@@ -9,20 +9,28 @@
 // A script is one transaction, and whoever runs it supplies BEGIN and COMMIT. A
 // BEGIN or START TRANSACTION before the first statement and an END or COMMIT after
 // the last say where that transaction begins and ends and are left out; without
-// them it reaches from the first statement to the last. What stands before it and
-// after it (drawing random numbers, sleeping) runs outside of it, see [Part]. More
-// transactions in one script are refused: they are more scripts.
+// them it reaches from the first statement to the last. What stands before it
+// (drawing random numbers, sleeping) and after it (sleeping) runs outside of it, see
+// [Part]. More transactions in one script are refused: they are more scripts.
 //
 // # What is different from pgbench
 //
 //   - A variable in a statement becomes a bound parameter, always, so it stands
 //     where a value may stand. It is none inside of literals, quoted names and
-//     comments.
+//     comments. Outside of them a colon is a variable's: a cast with :: and an
+//     escaped \: are refused, for SQLite has neither.
+//   - A variable that is defined as text (-D) is bound as that text, unless it is
+//     written just as an integer or a double prints. Expressions read text as
+//     pgbench does, see [Script.NewEnv].
+//   - There is no client_id, and no default for it: a burst and a rate have no
+//     clients. The caller defines default_seed, random_seed and scale, or they are
+//     not defined.
 //   - Each transaction has variables of its own and its own random numbers, which
 //     follow from the seed and the transaction's number alone: nothing is carried
 //     from one transaction to the next, and a run can be repeated in any order.
 //   - $$..$$ literals are rewritten to '..'; comments are left out; \; ends a
 //     statement like a semicolon.
+//   - \set behind the transaction is refused: no statement can use it.
 //   - \gset takes the first row where pgbench insists on exactly one.
 //   - AND, OR and NOT take numbers for truth values, as pgbench's manual says and
 //     its program does not.
@@ -34,7 +42,6 @@ package script
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,13 +58,12 @@ const (
 
 // Step is one command of a script.
 type Step struct {
-	Kind   Kind
-	Line   int      // where it begins, from 1
-	Text   string   // as it was written, on one line and without comments
-	SQL    string   // the statement with ?1, ?2, … for its variables
-	Params []string // the variables' names: that of ?1 first
+	Kind Kind
+	Line int    // where it begins, from 1
+	Text string // as it was written, on one line and without comments
+	SQL  string // the statement with ?1, ?2, … for its variables
 
-	params []int         // the slots of Params
+	params []int         // the slots of the variables: that of ?1 first
 	target int           // slot that Set changes
 	expr   *node         // what Set computes, or how many units Sleep waits
 	unit   time.Duration // of Sleep
@@ -89,8 +95,10 @@ const (
 	// Inside is the transaction. It may run more than once, each time from what
 	// Before left.
 	Inside
-	// After is what stands behind the transaction. It is to run only after a COMMIT
-	// that succeeded.
+	// After is what stands behind the transaction: nothing but \sleep. It is to run
+	// only after a COMMIT that succeeded, and how long it sleeps is known by then, so
+	// that only the Executor's Sleep can fail: because the run ends, which leaves the
+	// transaction committed.
 	After
 )
 
@@ -134,9 +142,6 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %v", e.Name, e.Line, e.Err) }
 
 func (e *Error) Unwrap() error { return e.Err }
-
-// Variables returns the names of all variables that the script mentions, sorted.
-func (s *Script) Variables() []string { return slices.Sorted(maps.Keys(s.slots)) }
 
 // Undefined returns an error for the first use of a variable that nothing has set
 // by then: neither \set nor \gset further up nor one of known, the names that the

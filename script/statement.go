@@ -106,8 +106,7 @@ func (p *parser) scanStatement() (*statement, error) {
 			p.advance(2)
 			return stmt, nil
 		case strings.HasPrefix(rest, `\:`):
-			p.advance(2)
-			stmt.put(p.line, `\:`, ":")
+			return nil, p.errorf(`\: is not supported: %s`, colonAdvice)
 		case rest[0] == '\\':
 			return stmt, nil
 		default:
@@ -157,9 +156,8 @@ func (p *parser) scanToken(stmt *statement, rest string) error {
 	case c == '$':
 		return p.scanDollar(stmt)
 	case c == ':':
-		p.scanColon(stmt, rest)
-		return nil
-	case c == '?' || c == '@':
+		return p.scanColon(stmt, rest)
+	case c == '?' || c == '@' || c == '#':
 		return p.errorf("%q is not supported outside of literals: write :name for a parameter", c)
 	}
 	token := p.advance(1)
@@ -231,22 +229,19 @@ func (p *parser) scanDollar(stmt *statement) error {
 	return nil
 }
 
-// scanColon reads a variable, or colons that are none: those of PostgreSQL's casts
-// come in pairs.
-func (p *parser) scanColon(stmt *statement, rest string) {
+// colonAdvice is what to do about a colon that is not that of a variable. SQLite
+// takes some of them for parameters of its own (:a, :34, :::b), which nothing would
+// bind, and none for anything else.
+const colonAdvice = "write :name for a variable, CAST(x AS type) for a cast, and other colons in quotes"
+
+// scanColon reads a variable.
+func (p *parser) scanColon(stmt *statement, rest string) error {
+	name := nameAt(rest, 1)
+	if name == "" {
+		return p.errorf("':' without the name of a variable is not supported outside of literals: %s", colonAdvice)
+	}
 	line := p.line
-	if name := nameAt(rest, 1); name != "" {
-		p.advance(1 + len(name))
-		stmt.putVariable(line, p.slot(name), name)
-		return
-	}
-	n := 1
-	for n < len(rest) && rest[n] == ':' {
-		n++
-	}
-	if n > 1 {
-		n += len(nameAt(rest, n))
-	}
-	colons := p.advance(n)
-	stmt.put(line, colons, colons)
+	p.advance(1 + len(name))
+	stmt.putVariable(line, p.slot(name), name)
+	return nil
 }

@@ -17,7 +17,7 @@ const (
 	kindBool
 	kindInt
 	kindDouble
-	kindOther // text or bytes, as a statement returned them
+	kindOther // text or bytes, as they were given or a statement returned them
 )
 
 var kindNames = [...]string{"nothing", "NULL", "a boolean", "an integer", "a double", "text"}
@@ -73,40 +73,70 @@ func valueOf(x any) (value, error) {
 	return value{}, fmt.Errorf("a %T is no value of a variable", x)
 }
 
-// parseValue reads text as a value where it reads as one, as pgbench reads the
-// values of -D. The words for truth are pgbench's too.
-func parseValue(text string) value {
-	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+// definedAs is the value of a variable that is defined as text: a number only if it
+// prints as that text, so that a statement always gets what was written.
+func definedAs(text string) value {
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(i, 10) == text {
 		return intValue(i)
 	}
-	// Go reads more as a number than pgbench does: hexadecimals, underscores, names.
-	if f, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "0123456789+-.eE") == "" {
+	// What has neither point nor exponent is a large integer or the name of a number.
+	if f, err := strconv.ParseFloat(text, 64); err == nil && strings.ContainsAny(text, ".e") && strconv.FormatFloat(f, 'g', -1, 64) == text {
 		return doubleValue(f)
-	}
-	switch strings.ToLower(text) {
-	case "null":
-		return value{kind: kindNull}
-	case "true", "yes", "on":
-		return boolValue(true)
-	case "false", "no", "off":
-		return boolValue(false)
 	}
 	return value{kind: kindOther, boxed: text}
 }
 
-// number returns the value that a variable has in an expression: that of its text
+var (
+	errNoNumber = errors.New("text that is no number: an expression needs one")
+	errTooLarge = errors.New("an integer outside of the integers' range")
+)
+
+// readText is what text means to an expression, as pgbench has it: its manual is
+// silent on this, so the order and the words are those of its program.
+func readText(text string) (value, error) {
+	word := strings.ToLower(text)
+	number := strings.TrimLeft(text, " \t\n\v\f\r")
+	switch {
+	case word == "":
+		return value{}, errNoNumber
+	case word == "null":
+		return value{kind: kindNull}, nil
+	case word == "on", strings.HasPrefix("true", word), strings.HasPrefix("yes", word):
+		return boolValue(true), nil
+	case word == "off", word == "of", strings.HasPrefix("false", word), strings.HasPrefix("no", word):
+		return boolValue(false), nil
+	case strings.Trim(number, "0123456789+-.eE") != "":
+		return value{}, errNoNumber // Go and C read more as numbers: names, hexadecimals
+	}
+	i, err := strconv.ParseInt(number, 10, 64)
+	if err == nil {
+		return intValue(i), nil
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		return value{}, errTooLarge
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return value{}, errNoNumber
+	}
+	return doubleValue(f), nil
+}
+
+// number returns the value that a variable has in an expression: what its text means
 // if it is text.
 func (v *value) number(name string) (value, error) {
 	switch v.kind {
 	case kindUnset:
 		return value{}, undefined(name)
 	case kindOther:
+		meaning, err := value{}, errNoNumber
 		if text, ok := v.boxed.(string); ok {
-			if parsed := parseValue(text); parsed.kind != kindOther {
-				return parsed, nil
-			}
+			meaning, err = readText(text)
 		}
-		return value{}, fmt.Errorf("the variable %s holds text that is no number: an expression needs one", name)
+		if err != nil {
+			return value{}, fmt.Errorf("the variable %s holds %w", name, err)
+		}
+		return meaning, nil
 	}
 	return value{kind: v.kind, i: v.i, f: v.f}, nil
 }

@@ -66,7 +66,7 @@ func (r *runner) burst(ctx context.Context, cold bool) outcome {
 		r.peak.observe(b.waiting())
 	}
 	b.wg.Wait()
-	o := outcome{start: b.start, spawn: spawn, series: finish(), interrupted: b.interrupted(ctx)}
+	o := outcome{start: b.start, spawn: spawn, cut: started < n, series: finish(), interrupted: b.interrupted(ctx)}
 	o.fold = func() *tally {
 		sampleTraces(o.series, b.traces, b.start)
 		return b.fold()

@@ -110,8 +110,8 @@ type Config struct {
 	Runs int
 	// LatencyLimit (-L) counts acknowledged transactions with a longer latency
 	// as late. An open loop does not start a transaction for which it has passed
-	// already, but counts it as skipped; so does an Op that returns ErrSkipped.
-	// 0: none.
+	// already, but counts it as skipped; so does an Op of a loop that returns
+	// ErrSkipped. 0: none.
 	LatencyLimit time.Duration
 
 	// Now is a monotonic clock in nanoseconds that never returns 0 or less. Give
@@ -204,13 +204,15 @@ func (c *Config) schedule() Schedule {
 	return s
 }
 
-// warmup returns the bounds of the warm-up: an open loop begins at the rate at
-// which its schedule does.
+// warmup returns the bounds of the warm-up: an open loop warms up at the first rate
+// of its schedule that is not 0.
 func (c *Config) warmup() bounds {
 	s := c.schedule()
-	if len(s.Stages) > 0 {
-		rate := s.Stages[0].From
-		s.Stages = []Stage{{Duration: c.Warmup, From: rate, To: rate}}
+	for _, stage := range s.Stages {
+		if rate := cmp.Or(stage.From, stage.To); rate > 0 {
+			s.Stages = []Stage{{Duration: c.Warmup, From: rate, To: rate}}
+			break
+		}
 	}
 	return bounds{duration: c.Warmup, schedule: s}
 }
@@ -218,8 +220,9 @@ func (c *Config) warmup() bounds {
 // length returns how long the load lasts, 0 where that is not bounded.
 func (c *Config) length() time.Duration { return cmp.Or(c.Duration, c.schedule().Length()) }
 
-// Expected returns how many transactions the load runs, its warm-up included, as
-// far as its bounds tell: 0 when a closed loop is bounded by time alone.
+// Expected returns how many transactions the load runs, as far as its bounds tell:
+// 0 when a closed loop is bounded by time alone. The warm-up of an open loop is
+// included; that of a closed one runs as many as it happens to.
 func (c *Config) Expected() float64 {
 	if c.Mode() != OpenLoop {
 		return float64(c.Transactions)

@@ -107,7 +107,7 @@ func TestExpected(t *testing.T) {
 		"with a warm-up":      {Config{Rate: 10, Transactions: 5, Warmup: s}, 15},
 		"stages":              {Config{Stages: []Stage{{s, 0, 10}, {s, 10, 10}}}, 15},
 		"stages, warmed up":   {Config{Stages: []Stage{{s, 4, 10}}, Warmup: s}, 11},
-		"stages, from nought": {Config{Stages: []Stage{{s, 0, 10}}, Warmup: s}, 5},
+		"stages, from nought": {Config{Stages: []Stage{{s, 0, 0}, {s, 0, 10}}, Warmup: s}, 15},
 		"bursts":              {Config{Rate: 10, Duration: s, BurstSize: 4}, 12},
 		"poisson":             {Config{Rate: 10, Duration: s, BurstSize: 4, Arrival: PoissonArrival}, 10},
 	} {

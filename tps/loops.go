@@ -152,26 +152,27 @@ func (r *runner) direct(ctx context.Context, b bounds) outcome {
 // finishBatch records the outcomes of one batch, all with the trace tr. It
 // returns true when the end of ctx is the reason that one failed.
 func (r *runner) finishBatch(ctx context.Context, to *shardedTally, first uint64, tr *Trace, errs []error, whole error) (cancelled bool) {
-	t, unlock := to.shard(0)
-	defer unlock()
+	classes := make([]string, len(errs))
 	failed := int64(0)
 	for k, err := range errs {
 		if err = cmp.Or(whole, err); err == nil {
-			r.record(first+uint64(k), tr, "")
 			continue
 		}
 		class, ended := r.class(ctx, err)
-		t.fail(tr, 1, class)
-		r.record(first+uint64(k), tr, class)
+		classes[k] = class
 		cancelled = cancelled || ended
 		failed++
 	}
+	acknowledged := int64(len(errs)) - failed
 	if failed > 0 {
 		r.meter.count(first, failed, false)
 	}
-	if acknowledged := int64(len(errs)) - failed; acknowledged > 0 {
-		t.add(tr, acknowledged)
+	if acknowledged > 0 {
 		r.meter.count(first, acknowledged, true)
+	}
+	to.addBatch(tr, acknowledged, classes)
+	for k, class := range classes {
+		r.record(first+uint64(k), tr, class)
 	}
 	return cancelled
 }

@@ -30,7 +30,7 @@ func (r *runner) openLoop(ctx context.Context, b bounds) outcome {
 	o := outcome{start: l.start, fold: l.tally.take, kept: &l.kept}
 	load, finish := r.sample(ctx, l.start, l.tally, l.inFlight.Load)
 	counted := l.emitAll(ctx, load, b)
-	if length := b.schedule.Length(); !counted {
+	if length := b.schedule.Length(); !counted && length > 0 {
 		for load.Err() == nil && l.elapsed() < length {
 			r.sleep(load, length-l.elapsed())
 		}
@@ -93,8 +93,10 @@ func (l *openLoop) rest(b bounds) int64 {
 // emit starts the transaction that was due so long after the start, unless it is
 // too late for it or too many are unfinished.
 func (l *openLoop) emit(ctx context.Context, due time.Duration) {
+	intended := l.start + int64(due)
 	if limit := l.cfg.LatencyLimit; limit > 0 && l.kept.Behind > limit {
-		l.meter.skipped.Add(1)
+		now := l.start + int64(due+l.kept.Behind)
+		l.finish(ctx, l.tally, l.seq.Add(1)-1, &Trace{Intended: intended, Called: now, Done: now}, ErrSkipped)
 		return
 	}
 	running := l.inFlight.Load()
@@ -105,7 +107,6 @@ func (l *openLoop) emit(ctx context.Context, due time.Duration) {
 	l.inFlight.Add(1)
 	l.kept.BacklogMax = max(l.kept.BacklogMax, running+1)
 	i := l.seq.Add(1) - 1
-	intended := l.start + int64(due)
 	l.wg.Go(func() {
 		defer l.inFlight.Add(-1)
 		tr := &Trace{Intended: intended, Called: l.now()}

@@ -44,7 +44,9 @@ type Result struct {
 	Retries      int64            `json:"retries"`
 	Tries        Tries            `json:"tries"`
 	Errors       map[string]int64 `json:"errors"`
-	Interrupted  bool             `json:"interrupted"`
+	// ErrorExamples are the text of the first error of each class, in all rounds.
+	ErrorExamples map[string]string `json:"error_examples"`
+	Interrupted   bool              `json:"interrupted"`
 	// Stopped says why Config.Interim ended the load before its bounds did.
 	Stopped string `json:"stopped"`
 
@@ -139,11 +141,13 @@ type Kept struct {
 	Arrivals int64         `json:"arrivals"`  // due; started, dropped and skipped ones together
 	Length   time.Duration `json:"length_ns"` // until the last of them was due, or until Config.Duration
 	// Behind is how late the last arrival was started, LateP99 how late arrivals
-	// were in 99 of 100 cases: the load generator's own delay.
+	// were in 99 of 100 cases, LateMax how late one of them was: the load
+	// generator's own delay.
 	Behind  time.Duration `json:"behind_ns"`
 	LateP99 time.Duration `json:"late_p99_ns"`
-	// Backlog is how many transactions were unfinished when the last one was
-	// due, BacklogMax the most that ever were.
+	LateMax time.Duration `json:"late_max_ns"`
+	// Backlog is how many transactions were unfinished when the schedule was over,
+	// BacklogMax the most that ever were.
 	Backlog    int64 `json:"backlog"`
 	BacklogMax int64 `json:"backlog_max"`
 	// GeneratorBound tells that this machine could not offer the load evenly, so

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,12 +98,14 @@ func TestGeneratorBound(t *testing.T) {
 		kept Kept
 		want bool
 	}{
+		{"5 ms late, which matters", Kept{Length: second, LateP99: 5*ms + 1}, true},
 		{"quiet", Kept{Length: 100 * second, Behind: second, LateP99: 10 * ms}, false},
 		{"1 % behind", Kept{Length: 100 * second, Behind: second + 1}, true},
 		{"10 ms of a short one", Kept{Length: 100 * ms, Behind: 10 * ms}, false},
 		{"late starts", Kept{Length: second, LateP99: 10*ms + 1}, true},
 	} {
-		if got := tt.kept.late(); got != tt.want {
+		matters := map[bool]time.Duration{true: 10 * ms}[strings.HasSuffix(tt.name, "which matters")]
+		if got := tt.kept.late(matters); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
@@ -121,7 +124,8 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"quiet", outcome{}, newTally(0), 0},
 		{"late starts of a burst are its nature", outcome{}, slow, 0},
-		{"dropped", outcome{dropped: 1}, newTally(0), 1},
+		{"sustained", outcome{kept: &Kept{Arrivals: 100, Backlog: 5}}, newTally(0), 0},
+		{"not sustained", outcome{kept: &Kept{Arrivals: 100, Backlog: 6}}, newTally(0), 1},
 		{"above an hour", outcome{}, clamped, 1},
 	} {
 		if got := tt.o.warnings(tt.t); len(got) != tt.want {

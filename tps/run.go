@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -43,6 +44,10 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		res.Warnings = append(res.Warnings, r.cut)
 	}
 	res.Interrupted, res.Stopped = r.stopped, r.reason
+	r.examples.Range(func(class, text any) bool {
+		res.ErrorExamples[class.(string)] = text.(string)
+		return true
+	})
 	res.Load = r.load()
 	res.BytesPerWaiting = r.peak.perWaiting()
 	return res, nil
@@ -65,6 +70,8 @@ type runner struct {
 	measuring bool
 	// reason is why Config.Interim ended the load. The sampler sets it.
 	reason string
+	// examples are the first error of each class.
+	examples sync.Map
 }
 
 func newRunner(cfg Config) *runner {
@@ -110,10 +117,14 @@ func (r *runner) class(ctx context.Context, err error) (class string, cancelled 
 	if ended := ctx.Err(); ended != nil && (errors.Is(err, ended) || errors.Is(err, context.Cause(ctx))) {
 		return ClassCancelled, true
 	}
-	if r.cfg.Classify == nil {
-		return classError, false
+	class = classError
+	if r.cfg.Classify != nil {
+		class = r.cfg.Classify(err)
 	}
-	return r.cfg.Classify(err), false
+	if _, known := r.examples.Load(class); r.measuring && !known { // the text of an error may take a while
+		r.examples.LoadOrStore(class, err.Error())
+	}
+	return class, false
 }
 
 // rounds runs the cold round and its repetitions.
@@ -168,7 +179,8 @@ func (r *runner) once(ctx context.Context) ([]*Result, error) {
 type outcome struct {
 	start       int64
 	spawn       int64
-	interrupted bool
+	interrupted bool // by the end of the context
+	cut         bool // by that or by Config.Interim
 	series      []Sample
 	// fold fills the histograms; it may take a while and is called once.
 	fold func() *tally
@@ -176,6 +188,7 @@ type outcome struct {
 	dropped, skipped int64
 	lasted           time.Duration // it lasted at least so long
 	kept             *Kept         // of an open loop only
+	limit            time.Duration // Config.LatencyLimit
 }
 
 // offer runs the load once.
@@ -219,6 +232,7 @@ func (r *runner) measure(ctx context.Context, run int, cold bool) (*Result, erro
 	r.measuring = true
 	o := r.offer(ctx, bounds{r.cfg.Transactions, r.cfg.Duration, r.cfg.schedule()}, cold)
 	o.dropped, o.skipped = r.meter.dropped.Load(), r.meter.skipped.Load()
+	o.limit = r.cfg.LatencyLimit
 	r.meter.prepare()
 	paused = gcPauses() - paused
 	r.stopped = r.stopped || o.interrupted
@@ -239,7 +253,11 @@ func (r *runner) measure(ctx context.Context, run int, cold bool) (*Result, erro
 	}
 	res := o.result(settling)
 	res.Runs[0].Cold = cold
-	res.Steady = steady(res.Series, r.sampleEvery())
+	length := r.cfg.length()
+	if o.kept != nil {
+		length = o.kept.Length
+	}
+	res.Steady = steady(res.Series, r.sampleEvery(), length)
 	res.Warnings = append(res.Warnings, pauseWarnings(paused, res.Elapsed)...)
 	return res, nil
 }
@@ -256,7 +274,7 @@ func (o *outcome) result(settling time.Duration) *Result {
 	res.TPSSettled = perSecond(t.acknowledged, elapsed+settling)
 	res.LatencyHistogram = t.latency.doubling()
 	res.Runs = []Round{{TPS: res.TPS, Elapsed: elapsed, Acknowledged: t.acknowledged,
-		Failed: t.failed, Interrupted: o.interrupted}}
+		Failed: t.failed, Interrupted: o.interrupted || o.cut}}
 	res.Warnings = append(res.Warnings, o.warnings(t)...)
 	return res
 }
@@ -275,8 +293,9 @@ func (o *outcome) fill(t *tally, elapsed time.Duration) *Result {
 	res.Tries = Tries{Mean: perOne(t.tries.sum, t.tries.count), P50: int64(tries.P50), P99: int64(tries.P99), Max: int64(tries.Max)}
 	if o.kept != nil {
 		kept := *o.kept
-		kept.LateP99 = t.behind.summary().P99
-		kept.GeneratorBound = kept.late()
+		late := t.behind.summary()
+		kept.LateP99, kept.LateMax = late.P99, late.Max
+		kept.GeneratorBound = kept.late(o.limit)
 		res.Schedule = &kept
 	}
 	return res
@@ -336,13 +355,14 @@ func pick(runs []Round) (shown int, counted []int) {
 // emptyResult returns a Result without nil lists, which JSON would show as null.
 func emptyResult() *Result {
 	return &Result{
-		Schema:   Schema,
-		Argv:     []string{},
-		Runs:     []Round{},
-		Errors:   map[string]int64{},
-		Series:   []Sample{},
-		Warnings: []string{},
-		Load:     Load{Stages: []Stage{}, Scripts: []string{}},
+		Schema:        Schema,
+		Argv:          []string{},
+		Runs:          []Round{},
+		Errors:        map[string]int64{},
+		Series:        []Sample{},
+		Warnings:      []string{},
+		ErrorExamples: map[string]string{},
+		Load:          Load{Stages: []Stage{}, Scripts: []string{}},
 
 		LatencyHistogram: []Bucket{},
 		Statements:       []Statement{},

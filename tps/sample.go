@@ -47,31 +47,36 @@ type Sample struct {
 	GCPause  time.Duration `json:"gc_pause_ns"`
 }
 
-// Steady is the throughput of the whole intervals of a load without the first
-// one, in which it gets going, and without a last one that is shorter.
+// Steady is the throughput of the whole intervals of a load but the first one, in
+// which it gets going, and those in which it only drains.
 type Steady struct {
 	Samples int     `json:"samples"`
 	Mean    float64 `json:"tps_mean"`
 	StdDev  float64 `json:"tps_stddev"` // of the samples (n-1); 0 for fewer than two
 }
 
-// steady summarises the steady part of a series.
-func steady(series []Sample, every time.Duration) Steady {
-	var s Steady
-	var sum, squares float64
+// steady summarises the steady part of a series of a load that was offered for
+// length; 0: until its end.
+func steady(series []Sample, every, length time.Duration) Steady {
+	// A ticker that fires late makes one interval longer and the next shorter.
+	tolerance := every / 10
+	var rates []float64
 	for k, sample := range series {
-		// A ticker that fires late makes one interval longer and the next shorter.
-		if k > 0 && (k < len(series)-1 || sample.Interval >= every*9/10) {
-			s.Samples++
-			sum += sample.TPS
+		if k > 0 && sample.Interval >= every-tolerance && (length == 0 || sample.At <= length+tolerance) {
+			rates = append(rates, sample.TPS)
 		}
+	}
+	s := Steady{Samples: len(rates)}
+	var sum, squares float64
+	for _, rate := range rates {
+		sum += rate
 	}
 	if s.Samples == 0 {
 		return s
 	}
 	s.Mean = sum / float64(s.Samples)
-	for _, sample := range series[1 : 1+s.Samples] {
-		squares += (sample.TPS - s.Mean) * (sample.TPS - s.Mean)
+	for _, rate := range rates {
+		squares += (rate - s.Mean) * (rate - s.Mean)
 	}
 	if s.Samples > 1 {
 		s.StdDev = math.Sqrt(squares / float64(s.Samples-1))

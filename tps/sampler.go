@@ -56,8 +56,7 @@ func (s *sampler) watch() {
 			return
 		case <-ticker.C:
 		}
-		s.take()
-		if s.cfg.Interim == nil || s.reason != "" {
+		if !s.take() || s.cfg.Interim == nil || s.reason != "" {
 			continue
 		}
 		if s.reason = s.cfg.Interim(s.interim()); s.reason != "" {
@@ -66,8 +65,8 @@ func (s *sampler) watch() {
 	}
 }
 
-// take takes one sample.
-func (s *sampler) take() {
+// take takes one sample, unless no time has passed since the last.
+func (s *sampler) take() bool {
 	p := s.meter.Snapshot()
 	at := time.Duration(s.now() - s.start)
 	sample := Sample{
@@ -80,7 +79,7 @@ func (s *sampler) take() {
 		InFlight:     s.inFlight(),
 	}
 	if sample.Interval <= 0 {
-		return
+		return false
 	}
 	s.before, s.before.Elapsed = p, at
 	sample.TPS = perSecond(sample.Acknowledged, sample.Interval)
@@ -92,6 +91,7 @@ func (s *sampler) take() {
 		s.cfg.OnSample(&sample)
 	}
 	s.series = append(s.series, sample)
+	return true
 }
 
 // interim returns what was measured until the last sample.
@@ -106,7 +106,7 @@ func (s *sampler) interim() *Result {
 	}
 	o.dropped, o.skipped = s.before.Dropped, s.before.Skipped
 	res := o.fill(t, last.At)
-	res.Load, res.Series = s.load(), slices.Clone(s.series)
+	res.Load, res.Series = s.load(), s.series[:len(s.series):len(s.series)]
 	return res
 }
 

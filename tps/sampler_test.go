@@ -74,6 +74,7 @@ func TestSteady(t *testing.T) {
 		series []Sample
 		want   Steady
 	}{
+		{"a drain behind the load", []Sample{second(5), second(7), {At: 9 * time.Second, Interval: time.Second, TPS: 1}}, Steady{1, 7, 0}},
 		{"none", nil, Steady{}},
 		{"one", []Sample{second(5)}, Steady{}},
 		{"two, the last short", []Sample{second(5), short}, Steady{}},
@@ -81,7 +82,7 @@ func TestSteady(t *testing.T) {
 		{"three", []Sample{second(5), second(7), second(9), second(11)}, Steady{3, 9, 2}},
 		{"three and a short one", []Sample{second(5), second(7), second(9), second(11), short}, Steady{3, 9, 2}},
 	} {
-		if got := steady(tt.series, time.Second); got.Samples != tt.want.Samples || got.Mean != tt.want.Mean || math.Abs(got.StdDev-tt.want.StdDev) > 1e-12 {
+		if got := steady(tt.series, time.Second, 5*time.Second); got.Samples != tt.want.Samples || got.Mean != tt.want.Mean || math.Abs(got.StdDev-tt.want.StdDev) > 1e-12 {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}

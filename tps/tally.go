@@ -46,7 +46,6 @@ func (t *tally) add(tr *Trace, n int64) {
 	}
 	t.latency.record(tr.Done-tr.Intended, n)
 	t.service.record(tr.Done-tr.Called, n)
-	t.behind.record(tr.Called-tr.Intended, n)
 	t.tries.record(int64(tr.retries)+1, n)
 	for k, span := range tr.stages() {
 		t.stages[k].record(span, n)
@@ -62,8 +61,10 @@ func (t *tally) fail(tr *Trace, n int64, class string) {
 }
 
 // attempt records what counts whether or not the transaction was acknowledged:
-// its reads and retries happened, and its caller was busy until Done.
+// it was started late or not, its reads and retries happened, and its caller was
+// busy until Done.
 func (t *tally) attempt(tr *Trace, n int64) {
+	t.behind.record(tr.Called-tr.Intended, n)
 	t.retries += int64(tr.retries) * n
 	t.reads += int64(tr.readCount) * n
 	for _, d := range tr.reads[:min(tr.readCount, MaxReads)] {
@@ -165,6 +166,21 @@ func (s *shardedTally) skip(i uint64, tr *Trace) {
 	t, unlock := s.shard(i)
 	defer unlock()
 	t.attempt(tr, 1)
+}
+
+// addBatch records a batch of trace tr: so many that were acknowledged, and those
+// that failed with a class.
+func (s *shardedTally) addBatch(tr *Trace, acknowledged int64, classes []string) {
+	t, unlock := s.shard(0)
+	defer unlock()
+	if acknowledged > 0 {
+		t.add(tr, acknowledged)
+	}
+	for _, class := range classes {
+		if class != "" {
+			t.fail(tr, 1, class)
+		}
+	}
 }
 
 // take moves what was recorded since the last take into whole, and leaves its

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tpssim/tpssim/internal/nearest"
 )
 
 // Threshold is a condition that a Result meets or not, as in "p99<20ms". It is
@@ -51,6 +53,22 @@ type Outcome struct {
 	OK      bool  `json:"ok"`
 }
 
+// Hopeless tells that a threshold which is crossed before the end of a load cannot
+// be met at its end any more, or is one to be judged at any time: a rate or a
+// percentile. A count that only grows is hopeless when it is above its limit, and
+// never because it is not there yet.
+func (t Threshold) Hopeless(o Outcome) bool {
+	if o.OK || o.Samples == 0 {
+		return false
+	}
+	for _, f := range thresholdFields {
+		if f.name == t.metric && f.grows {
+			return t.op != "!=" && o.Value >= t.limit && t.op != ">" && t.op != ">="
+		}
+	}
+	return true
+}
+
 // measurement is what a metric reads from a Result.
 type measurement func(*Result) (value float64, samples int64)
 
@@ -65,29 +83,39 @@ const (
 
 // field is a metric that belongs to no time.
 type field struct {
-	name string
-	kind kind
-	get  measurement
+	name  string
+	kind  kind
+	grows bool // while a load runs, and never shrinks
+	get   measurement
 }
 
 const triesScope = "tries"
 
 // thresholdFields are the metrics without a scope, and those of tries.
 var thresholdFields = []field{
-	{"tps", kindCount, ratePerSecond(func(r *Result) float64 { return r.TPS })},
-	{"tps_settled", kindCount, ratePerSecond(func(r *Result) float64 { return r.TPSSettled })},
-	{"tps_low", kindCount, ratePerSecond(func(r *Result) float64 { return r.TPSLow })},
-	{"acknowledged", kindCount, func(r *Result) (float64, int64) { return float64(r.Acknowledged), r.finished() }},
-	{"failed", kindCount, func(r *Result) (float64, int64) { return float64(r.Failed), r.finished() }},
-	{"dropped", kindCount, func(r *Result) (float64, int64) { return float64(r.Dropped), r.offered() }},
-	{"skipped", kindCount, func(r *Result) (float64, int64) { return float64(r.Skipped), r.offered() }},
-	{"late", kindCount, lateCount},
-	{"retries", kindCount, func(r *Result) (float64, int64) { return float64(r.Retries), r.finished() }},
-	{"error_rate", kindShare, errorRate},
-	{triesScope + ".mean", kindCount, func(r *Result) (float64, int64) { return r.Tries.Mean, r.Acknowledged }},
-	{triesScope + ".p50", kindCount, func(r *Result) (float64, int64) { return float64(r.Tries.P50), r.Acknowledged }},
-	{triesScope + ".p99", kindCount, func(r *Result) (float64, int64) { return float64(r.Tries.P99), r.Acknowledged }},
-	{triesScope + ".max", kindCount, func(r *Result) (float64, int64) { return float64(r.Tries.Max), r.Acknowledged }},
+	{"tps", kindCount, false, ratePerSecond(func(r *Result) float64 { return r.TPS })},
+	{"tps_settled", kindCount, false, ratePerSecond(func(r *Result) float64 { return r.TPSSettled })},
+	{"tps_low", kindCount, false, ratePerSecond(func(r *Result) float64 { return r.TPSLow })},
+	{"acknowledged", kindCount, true, func(r *Result) (float64, int64) { return float64(r.Acknowledged), r.finished() }},
+	{"failed", kindCount, true, func(r *Result) (float64, int64) { return float64(r.Failed), r.finished() }},
+	{"dropped", kindCount, true, func(r *Result) (float64, int64) { return float64(r.Dropped), r.offered() }},
+	{"skipped", kindCount, true, func(r *Result) (float64, int64) { return float64(r.Skipped), r.offered() }},
+	{"late", kindCount, true, lateCount},
+	{"retries", kindCount, true, func(r *Result) (float64, int64) { return float64(r.Retries), r.finished() }},
+	{"error_rate", kindShare, false, errorRate},
+	{triesScope + ".mean", kindCount, false, func(r *Result) (float64, int64) { return r.Tries.Mean, r.Tries.samples(r) }},
+	{triesScope + ".p50", kindCount, false, func(r *Result) (float64, int64) { return float64(r.Tries.P50), r.Tries.samples(r) }},
+	{triesScope + ".p99", kindCount, false, func(r *Result) (float64, int64) { return float64(r.Tries.P99), r.Tries.samples(r) }},
+	{triesScope + ".max", kindCount, false, func(r *Result) (float64, int64) { return float64(r.Tries.Max), r.Tries.samples(r) }},
+}
+
+// samples is how many transactions of r are known with their tries, which those of
+// a burst are when it is over.
+func (t Tries) samples(r *Result) int64 {
+	if t.Max == 0 {
+		return 0
+	}
+	return r.Acknowledged
 }
 
 // finished is how many transactions have an outcome of their own.
@@ -257,34 +285,11 @@ func unknownMetric(name string) error {
 		}
 	}
 	all = slices.Concat(fields, metrics, all)
-	nearest := slices.MinFunc(all, func(a, b string) int { return distance(a, name) - distance(b, name) })
-	if name != "" && distance(nearest, name) <= max(1, len(name)/4) {
-		return fmt.Errorf("there is no metric %q: did you mean %s?", name, nearest)
+	if meant := nearest.Word(name, max(1, len(name)/4), all); name != "" && meant != "" {
+		return fmt.Errorf("there is no metric %q: did you mean %s?", name, meant)
 	}
 	return fmt.Errorf("there is no metric %q: use %s, or %s, which may follow one of %s and a dot", name,
 		strings.Join(fields, ", "), strings.Join(metrics, ", "), strings.Join(scopes, ", "))
-}
-
-// distance is how many letters must be put in, taken out or changed to make b of
-// a (Levenshtein's).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // distances of a's beginning to those of b
-	for k := range row {
-		row[k] = k
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for k := range len(b) {
-			change := diagonal
-			if a[i] != b[k] {
-				change++
-			}
-			diagonal = row[k+1]
-			row[k+1] = min(change, row[k]+1, row[k+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // maxLimit bounds numbers, so that each has a short text.

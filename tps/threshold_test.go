@@ -2,7 +2,6 @@ package tps
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -278,16 +277,21 @@ func FuzzParseThreshold(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) { checkRoundTrip(t, text) })
 }
 
-func TestDistance(t *testing.T) {
-	for _, test := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"kitten", "sitting", 3}, {"ab", "ba", 2}} {
-		if got := distance(test.a, test.b); got != test.want {
-			t.Errorf("%q to %q: %d, want %d", test.a, test.b, got, test.want)
+// A threshold that is crossed early is hopeless but for counts that still grow.
+func TestHopeless(t *testing.T) {
+	res := &Result{Acknowledged: 50, Failed: 3, TPS: 40, Elapsed: time.Second, Latency: Latency{Count: 50, P99: time.Second}}
+	for text, want := range map[string]bool{
+		"acknowledged>=100": false, "acknowledged==100": false, "acknowledged==50": false, "acknowledged!=50": false, "acknowledged<40": true, "acknowledged==40": true,
+		"failed==0": true, "failed<=2": true, "failed<4": false, "failed>5": false,
+		"tps>50": true, "tps>30": false, "p99<1ms": true, "p99<2s": false, "error_rate<1%": true,
+		"tries.mean>=1": false, "late<5": false, "retry.p99<1ms": false, // without samples
+	} {
+		threshold, err := ParseThreshold(text)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if names := metricNames(); !slices.Contains(names, "commit.p99.9") || !slices.Contains(names, "tries.max") {
-		t.Error("names are missing")
+		if got := threshold.Hopeless(threshold.Check(res)); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
 	}
 }

@@ -50,10 +50,10 @@ func Length(rate float64) (length, most time.Duration) {
 // Judge tells whether a step, a finished open loop at one rate, held the
 // objective. It passes when it acknowledged MinKept of its arrivals, its backlog
 // was within MaxBacklog and never grew beyond two seconds of arrivals, and every
-// threshold is ok. A step that does not pass, as this machine offered it unevenly,
-// but would hold the objective when its latencies counted from the real starts, is
-// GeneratorBound: nothing can be said of the database. One that would not even
-// then has failed.
+// threshold is ok. A step that does not pass, but that this machine offered
+// unevenly, is GeneratorBound when its latencies, less what the generator may have
+// added to them, would hold the objective: then nothing can be said of the
+// database. One that would not even then has failed.
 //
 // A step that has too few samples or checkpoints, as its time was up, is judged
 // with a note.
@@ -101,16 +101,27 @@ func Judge(step *tps.Result, slo []tps.Threshold) Verdict {
 }
 
 // holdsFromStart tells whether the objective holds when the latency of a
-// transaction counts from the moment when it was really started.
+// transaction counts from its real start, less the most that the generator was
+// late: when it stood still and then starts all that were due at once, they wait for
+// each other for so long at most.
 func holdsFromStart(step *tps.Result, slo []tps.Threshold) bool {
-	started := *step
-	started.Latency = step.Service
+	started, late := *step, step.Schedule.LateMax
+	started.Latency = less(step.Service, late)
+	started.Stages.Lag = less(step.Stages.Lag, late)
 	for _, t := range slo {
 		if !t.Check(&started).OK {
 			return false
 		}
 	}
 	return true
+}
+
+// less returns l with all its times shorter by d.
+func less(l tps.Latency, d time.Duration) tps.Latency {
+	for _, t := range []*time.Duration{&l.Mean, &l.P50, &l.P90, &l.P99, &l.P999, &l.Max} {
+		*t = max(*t-d, 0)
+	}
+	return l
 }
 
 // crossed says what was measured instead.
@@ -198,8 +209,7 @@ func kept(res *tps.Result) float64 {
 	return float64(res.Acknowledged) / float64(res.Schedule.Arrivals)
 }
 
-// checkpoints counts them in a finished step, and in one that still runs, whose
-// Writer is not filled yet.
+// checkpoints counts them, by the samples where the caller has not filled Writer.
 func checkpoints(res *tps.Result) int64 {
 	var n int64
 	for _, sample := range res.Series {

@@ -66,8 +66,13 @@ func TestJudge(t *testing.T) {
 			r.Latency.P99 = time.Second
 		}, GeneratorBound, "this machine was late with its arrivals: p99 12ms, the last one 80ms", ""},
 		"late, and slow besides": {func(r *tps.Result) {
-			r.Schedule.GeneratorBound, r.Latency.P99, r.Service.P99 = true, time.Second, 50*time.Millisecond
+			r.Schedule.GeneratorBound, r.Schedule.LateMax = true, 100*time.Millisecond
+			r.Latency.P99, r.Service.P99 = time.Second, 150*time.Millisecond
 		}, Fail, "p99<50ms is crossed: 1s", ""},
+		"the queue behind a stall of the generator": {func(r *tps.Result) {
+			r.Schedule.GeneratorBound, r.Schedule.LateP99, r.Schedule.LateMax = true, 800*time.Millisecond, time.Second
+			r.Latency.P99, r.Service.P99 = 900*time.Millisecond, 451*time.Millisecond
+		}, GeneratorBound, "this machine was late with its arrivals: p99 800ms, the last one 0s", ""},
 		"late, but it holds": {func(r *tps.Result) { r.Schedule.GeneratorBound = true }, Pass, "", ""},
 		"late, and arrivals are lost": {func(r *tps.Result) {
 			r.Schedule.GeneratorBound, r.Schedule.LateP99, r.Schedule.Behind = true, time.Second, 2*time.Second

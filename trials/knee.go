@@ -62,11 +62,11 @@ func (c *KneeConfig) Validate() error {
 	case len(c.SLO) == 0:
 		return tps.ConfigError("--slo is needed: say what must hold, as in --slo 'p99<50ms'")
 	case math.IsNaN(most) || most < MinRate || most > tps.MaxRate:
-		return tps.ConfigError(fmt.Sprintf("the highest rate must be from %.0f to %.0f a second", MinRate, float64(tps.MaxRate)))
+		return tps.ConfigError(fmt.Sprintf("--most must be from %.0f to %.0f a second", MinRate, float64(tps.MaxRate)))
 	case !within(c.Need):
 		return tps.ConfigError(fmt.Sprintf("--need must be from %.0f to %.0f a second", MinRate, most))
 	case !within(c.Start):
-		return tps.ConfigError(fmt.Sprintf("the first rate must be from %.0f to %.0f a second", MinRate, most))
+		return tps.ConfigError(fmt.Sprintf("--start must be from %.0f to %.0f a second", MinRate, most))
 	case len(c.Loads) == 0:
 		return tps.ConfigError("trials: a load is needed")
 	}

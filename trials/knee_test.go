@@ -345,8 +345,8 @@ func TestKneeConfigErrors(t *testing.T) {
 		"--slo is needed: say what must hold, as in --slo 'p99<50ms'": func(c *KneeConfig) { c.SLO = nil },
 		"--need must be from 1 to 1000000000 a second":                func(c *KneeConfig) { c.Need = 0.5 },
 		"--need must be from 1 to 9 a second":                         func(c *KneeConfig) { c.Need, c.Most = 10, 9 },
-		"the first rate must be from 1 to 1000000000 a second":        func(c *KneeConfig) { c.Start = math.NaN() },
-		"the highest rate must be from 1 to 1000000000 a second":      func(c *KneeConfig) { c.Most = 2e9 },
+		"--start must be from 1 to 1000000000 a second":        func(c *KneeConfig) { c.Start = math.NaN() },
+		"--most must be from 1 to 1000000000 a second":      func(c *KneeConfig) { c.Most = 2e9 },
 		"trials: a load is needed":                                    func(c *KneeConfig) { c.Loads = nil },
 		"":                                                            func(c *KneeConfig) { c.Most = 10; c.Need = 10 },
 	} {

@@ -8,6 +8,7 @@ import (
 	"github.com/tailscale/sqlite/sqliteh"
 
 	"github.com/tpssim/tpssim/writer"
+	"github.com/tpssim/tpssim/writer/writertest"
 )
 
 // pinned holds a reader's snapshot open until release.
@@ -69,6 +70,25 @@ func TestContract19WALBlocked(t *testing.T) {
 	checkpoint(sqliteh.SQLITE_CHECKPOINT_PASSIVE, sqliteh.SQLITE_OK)
 	if s := w.Stats(); s.WALBlocked != over.WALBlocked {
 		t.Errorf("it grew from %v to %v without a reader", over.WALBlocked, s.WALBlocked)
+	}
+}
+
+// TestContract19HinderedFromOutside: a checkpoint that another process's kept from
+// learning anything of the log is hindered all the same.
+func TestContract19HinderedFromOutside(t *testing.T) {
+	faults := &writertest.Faults{}
+	w := openTest(t, writer.Options{Open: faults.Open, Checkpoint: writer.Checkpoint{Off: true}})
+	faults.Add(writertest.Rule{SQL: "CHECKPOINT", Code: sqliteh.SQLITE_BUSY, Effect: writertest.Leave})
+	if err := w.Checkpoint(t.Context(), sqliteh.SQLITE_CHECKPOINT_PASSIVE); writer.Primary(err) != sqliteh.SQLITE_BUSY {
+		t.Fatal(err)
+	}
+	during := w.Stats().WALBlocked
+	if err := w.Checkpoint(t.Context(), sqliteh.SQLITE_CHECKPOINT_PASSIVE); err != nil {
+		t.Fatal(err)
+	}
+	after := w.Stats().WALBlocked
+	if during <= 0 || after < during || w.Stats().WALBlocked != after {
+		t.Errorf("blocked for %v while it was, %v and then %v afterwards", during, after, w.Stats().WALBlocked)
 	}
 }
 

@@ -3,6 +3,7 @@ package writer
 import (
 	"context"
 	"log/slog"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -28,6 +29,7 @@ const (
 type wal struct {
 	file       string
 	pageSize   int
+	limit      int           // pages above which a checkpoint is due
 	pages      int           // frames in the log after the last commit
 	backfilled int           // of these, known to be in the database
 	salt       [8]byte       // the log's, when all of it came to be in the database
@@ -46,13 +48,14 @@ type blockage struct {
 }
 
 // note takes what an attempt that ended now answered: as for moved, and whether it
-// gave up waiting.
+// gave up waiting. Who found another process's checkpoint in the way gave up before
+// it knew of any frames.
 func (b *blockage) note(frames, done int, busy bool, now int64) {
 	switch blocked := busy || done < frames; {
-	case frames < 0: // it came to no answer about readers
 	case blocked && b.since == 0:
 		b.since = now
-	case !blocked && b.since != 0:
+	case blocked, frames < 0: // it goes on, or there was no answer about readers
+	case b.since != 0:
 		b.total = b.until(now)
 		b.since = 0
 	}
@@ -100,10 +103,19 @@ func (p *pauses) since(from int64) (held int64) {
 	return held
 }
 
+// limit returns the WAL size, in pages of pageSize bytes, above which a checkpoint
+// is due.
+func (p Checkpoint) limit(pageSize int) int {
+	if p.Pages > 0 {
+		return p.Pages
+	}
+	return int(min(max(p.Bytes/int64(pageSize), 1), math.MaxInt32))
+}
+
 // watch registers the commit hook that tells the log's size. It replaces SQLite's
 // automatic checkpoint, which is a hook of the same kind. It is called again when
 // somebody may have changed what it relies on.
-func (l *wal) watch(c *conn) error {
+func (l *wal) watch(c *conn, p Checkpoint) error {
 	size, err := c.pragma("page_size")
 	if err != nil {
 		return err
@@ -111,6 +123,7 @@ func (l *wal) watch(c *conn) error {
 	if l.pageSize, err = strconv.Atoi(size); err != nil {
 		return err
 	}
+	l.limit = p.limit(l.pageSize)
 	l.file = c.path + "-wal"
 	c.db.SetWALHook(func(schema string, pages int) {
 		if schema != "main" { // a database that Exclusive has attached
@@ -178,19 +191,19 @@ func (l *wal) grown() uint64 {
 // checkpointIfDue applies the checkpoint policy between two batches.
 func (w *Writer) checkpointIfDue() {
 	p, l := w.opt.Checkpoint, &w.wal
-	if p.Off || w.failed() != nil || l.pages == l.backfilled && l.pages < restartFactor*p.Pages {
+	if p.Off || w.failed() != nil || l.pages == l.backfilled && l.pages < restartFactor*l.limit {
 		w.publishWAL()
 		return
 	}
 	switch {
-	case l.pages >= restartFactor*p.Pages && Now() >= l.restartAt:
+	case l.pages >= restartFactor*l.limit && Now() >= l.restartAt:
 		if w.checkpoint(sqliteh.SQLITE_CHECKPOINT_RESTART) == nil {
 			l.pause, l.restartAt = restartPause, 0
 		} else {
 			l.restartAt = Now() + int64(l.pause)
 			l.pause = min(2*l.pause, maxRestartPause)
 		}
-	case l.pages >= max(l.passiveAt, p.Pages):
+	case l.pages >= max(l.passiveAt, l.limit):
 		w.checkpoint(p.Mode)
 	case p.Idle && w.queue.len() == 0:
 		w.checkpoint(sqliteh.SQLITE_CHECKPOINT_PASSIVE)
@@ -212,7 +225,7 @@ func (w *Writer) checkpoint(mode sqliteh.Checkpoint) error {
 	}
 	moved := l.moved(frames, done)
 	if frames >= 0 {
-		l.passiveAt = frames + w.opt.Checkpoint.Pages
+		l.passiveAt = frames + l.limit
 	}
 	code := Primary(err)
 	busy := code == sqliteh.SQLITE_BUSY || code == sqliteh.SQLITE_LOCKED

@@ -67,9 +67,13 @@ func (c *conn) wrap(err error, sql string) error {
 	return &Error{Code: Code(err), Msg: c.db.ErrMsg(), SQL: sql}
 }
 
-// configure sets the pragmas and reads each back.
+// configure sets the pragmas and reads each back. One without a value stays as it
+// is.
 func (c *conn) configure(pragmas map[string]string) error {
 	for _, name := range pragmaOrder(pragmas) {
+		if pragmas[name] == "" {
+			continue
+		}
 		if err := c.setPragma(name, pragmas[name]); err != nil {
 			return err
 		}

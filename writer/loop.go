@@ -389,7 +389,7 @@ func (w *Writer) reclaim() error {
 		w.conn.exec("PRAGMA query_only=off"),
 		w.conn.exec("PRAGMA locking_mode=normal"),
 		w.conn.exec("PRAGMA writable_schema=off"),
-		w.wal.watch(w.conn)) // also ends an automatic checkpoint
+		w.wal.watch(w.conn, w.opt.Checkpoint)) // also ends an automatic checkpoint
 }
 
 // account adds a finished batch, of which undone transactions came to nothing, to

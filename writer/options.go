@@ -38,9 +38,12 @@ const (
 // Close and [Writer.Checkpoint] do so whatever the policy.
 type Checkpoint struct {
 	// Pages is the WAL size in pages above which a PASSIVE checkpoint runs after
-	// the batch; at four times this a RESTART is tried. 0 means 4000 pages (16 MB
-	// at 4 KiB a page).
+	// the batch; at four times this a RESTART is tried. 0 means what Bytes says, or
+	// without that 4000 pages (16 MB at 4 KiB a page).
 	Pages int
+	// Bytes is the same for a WAL size in bytes of pages, used when Pages is 0. It
+	// is rounded down to whole pages, of which it means at least one.
+	Bytes int64
 	// Idle also checkpoints whenever the queue is empty after a batch.
 	Idle bool
 	// Off never checkpoints automatically: the WAL grows without end.
@@ -88,8 +91,9 @@ type Options struct {
 	// Pragmas are set on every connection, and read back: a value that SQLite
 	// does not accept is an error. Unless named here journal_mode is wal,
 	// synchronous full (with fullfsync on macOS), cache_size -65536 (64 MiB) and
-	// temp_store memory. busy_timeout, wal_autocheckpoint, query_only and
-	// locking_mode belong to the writer and are refused.
+	// temp_store memory. A journal_mode of "" leaves the database in the mode that
+	// it is found in. busy_timeout, wal_autocheckpoint, query_only and locking_mode
+	// belong to the writer and are refused.
 	Pragmas map[string]string
 	// NoCreate makes Open fail when the database does not exist.
 	NoCreate bool
@@ -129,6 +133,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("TxTimeout is %v, must be 0 or more", o.TxTimeout)
 	case o.Checkpoint.Pages < 0:
 		return o, fmt.Errorf("Checkpoint.Pages is %d, must be 0 or more", o.Checkpoint.Pages)
+	case o.Checkpoint.Bytes < 0:
+		return o, fmt.Errorf("Checkpoint.Bytes is %d, must be 0 or more", o.Checkpoint.Bytes)
 	case o.Checkpoint.Mode < sqliteh.SQLITE_CHECKPOINT_PASSIVE || o.Checkpoint.Mode > sqliteh.SQLITE_CHECKPOINT_TRUNCATE:
 		return o, fmt.Errorf("Checkpoint.Mode is %d, which is none of the modes", o.Checkpoint.Mode)
 	case o.Savepoints < SavepointEach || o.Savepoints > SavepointOnFailure:
@@ -138,7 +144,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.QueueLen, defaultQueueLen)
 	o.MaxBatch = min(o.MaxBatch, o.QueueLen) // a window must not wait for more than can come
 	setDefault(&o.BusyTimeout, defaultBusyTimeout)
-	setDefault(&o.Checkpoint.Pages, defaultCheckpointPages)
+	if o.Checkpoint.Bytes == 0 {
+		setDefault(&o.Checkpoint.Pages, defaultCheckpointPages)
+	}
 	setDefault(&o.Readers, runtime.GOMAXPROCS(0))
 	o.BusyTimeout = min(max(o.BusyTimeout, 0), math.MaxInt32*time.Millisecond) // SQLite counts it in a C int
 	o.Checkpoint.Pages = min(o.Checkpoint.Pages, math.MaxInt32)
@@ -180,6 +188,9 @@ func checkPragma(name, value string) error {
 	case "busy_timeout", "wal_autocheckpoint", "query_only", "locking_mode", "writable_schema":
 		return fmt.Errorf("pragma %s belongs to the writer and cannot be set", name)
 	case "journal_mode":
+		if value == "" {
+			return nil
+		}
 		if strings.EqualFold(value, "off") {
 			return fmt.Errorf("pragma journal_mode=off cannot roll back and is refused")
 		}

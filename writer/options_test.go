@@ -27,6 +27,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		{writer.Options{BatchWindow: -time.Second}, "BatchWindow is -1s"},
 		{writer.Options{TxTimeout: -time.Second}, "TxTimeout is -1s"},
 		{writer.Options{Checkpoint: writer.Checkpoint{Pages: -1}}, "Checkpoint.Pages is -1"},
+		{writer.Options{Checkpoint: writer.Checkpoint{Bytes: -1}}, "Checkpoint.Bytes is -1"},
 		{writer.Options{Checkpoint: writer.Checkpoint{Mode: 4}}, "Checkpoint.Mode is 4"},
 		{writer.Options{Savepoints: 3}, "Savepoints is 3"},
 		{writer.Options{Savepoints: -1}, "Savepoints is -1"},
@@ -98,6 +99,28 @@ func TestPragmasAreInForce(t *testing.T) {
 			return rx.QueryRow("INSERT INTO entry(id) VALUES (2) RETURNING id").Scan()
 		}); err == nil {
 			t.Error("a View wrote")
+		}
+	}
+}
+
+// An empty journal mode leaves a database as it is found.
+func TestJournalModeStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	for _, step := range []struct{ asked, want string }{{"", "delete"}, {"wal", "wal"}, {"", "wal"}, {"delete", "delete"}, {"", "delete"}} {
+		w := openFile(t, path, writer.Options{Pragmas: map[string]string{"Journal_Mode": step.asked}})
+		if err := w.Exclusive(t.Context(), func(c *writer.Conn) error {
+			var got string
+			if err := c.QueryRow("PRAGMA journal_mode").Scan(&got); err != nil || got != step.want {
+				t.Errorf("asked for %q it is %q (%v), want %q", step.asked, got, err, step.want)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		do(t, w, insert(0))
+		do(t, w, func(tx *writer.Tx) error { _, err := tx.Exec("DELETE FROM entry"); return err })
+		if err := w.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

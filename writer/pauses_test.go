@@ -65,6 +65,9 @@ func TestBlockage(t *testing.T) {
 		{"still all moved", 12, 12, false, 70, 30, 30},
 		{"waited in vain, nothing left", 12, 12, true, 80, 30, 35},
 		{"emptied", 0, 0, false, 90, 40, 40},
+		{"another process checkpoints", -1, -1, true, 100, 40, 45},
+		{"failed then", -1, -1, false, 105, 45, 50},
+		{"emptied again", 0, 0, false, 110, 50, 50},
 	} {
 		b.note(step.frames, step.done, step.busy, step.now)
 		if got := b.until(step.now); got != step.want {

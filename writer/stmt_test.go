@@ -430,3 +430,55 @@ func TestQueryEndsEarlyAndTellsErrors(t *testing.T) {
 		return nil
 	})
 }
+
+// Prepare finds what is wrong with a statement and runs none.
+func TestPrepare(t *testing.T) {
+	w := openTest(t, writer.Options{})
+	do(t, w, insert(1))
+	fence(t, w)
+	before := w.Stats()
+	for sql, want := range map[string]struct {
+		err  error
+		says string
+	}{
+		"DELETE FROM entry":                    {nil, ""},
+		"SELECT id FROM entry WHERE id = ?1; ": {nil, ""},
+		"CREATE TABLE other(id)":               {nil, ""},
+		"BEGIN":                                {writer.ErrTxControl, ""},
+		"/**/ commit":                          {writer.ErrTxControl, ""},
+		"PRAGMA user_version = 7":              {writer.ErrTxControl, ""},
+		"EXPLAIN PRAGMA user_version = 7":      {writer.ErrTxControl, ""},
+		"SELECT 1; DELETE FROM entry":          {writer.ErrMultiple, ""},
+		"SELECT * FROM missing":                {nil, "no such table: missing"},
+		"SELEC 1":                              {nil, `near "SELEC": syntax error`},
+		"-- nothing":                           {nil, "no statement"},
+		"SELECT 1\x00":                         {nil, "NUL"},
+	} {
+		err := w.Prepare(t.Context(), sql)
+		switch {
+		case want.err != nil:
+			if err != want.err {
+				t.Errorf("%q: %v, want %v", sql, err, want.err)
+			}
+		case want.says == "" && err != nil, want.says != "" && (err == nil || !strings.Contains(err.Error(), want.says)):
+			t.Errorf("%q: %v, want %q", sql, err, want.says)
+		}
+	}
+	if got := w.Stats().Sub(before); got.Batches != 0 || got.Statements != 0 {
+		t.Errorf("it counts as work: %+v", got)
+	}
+	if n := number(t, w, "SELECT (SELECT count(*) FROM entry) * 100 + (SELECT count(*) FROM sqlite_schema WHERE name = 'other') * 10 + (SELECT user_version FROM pragma_user_version)"); n != 100 {
+		t.Errorf("something was run: %d", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Prepare(ctx, "SELECT 1"); err != context.Canceled {
+		t.Errorf("with a context that had ended: %v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := w.Prepare(t.Context(), "SELECT 1"); err != writer.ErrClosed {
+		t.Errorf("after Close: %v", err)
+	}
+}

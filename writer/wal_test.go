@@ -2,6 +2,7 @@ package writer_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"path/filepath"
 	"testing"
@@ -101,6 +102,37 @@ func TestContract11IdleLeavesNothing(t *testing.T) {
 	fence(t, w)
 	if got := w.Stats().Sub(before); got.WALPending != 0 || got.Checkpoints != 10 || got.CheckpointPages != 10 || got.WALBytes != 10*walFrame {
 		t.Errorf("got %+v, want ten pages in ten checkpoints", got)
+	}
+}
+
+// TestContract11LimitInBytes: a limit in bytes is so many pages of whatever size the
+// database has, at least one; one in pages goes first.
+func TestContract11LimitInBytes(t *testing.T) {
+	for _, size := range []int64{1024, 8192} {
+		for policy, pages := range map[writer.Checkpoint]uint64{
+			{Bytes: 3*size + size/2}:              3,
+			{Bytes: 1}:                            1,
+			{Bytes: size, Pages: 2}:               2,
+			{Bytes: math.MaxInt64}:                0,
+			{Bytes: 1, Off: true}:                 0,
+			{Bytes: 2 * size, Pages: math.MaxInt}: 0,
+		} {
+			w := openTest(t, writer.Options{Checkpoint: policy, Pragmas: map[string]string{"page_size": fmt.Sprint(size)}})
+			if err := w.Checkpoint(t.Context(), sqliteh.SQLITE_CHECKPOINT_TRUNCATE); err != nil {
+				t.Fatal(err)
+			}
+			before, first := w.Stats(), uint64(0)
+			for n := range uint64(6) { // a page each
+				do(t, w, insert(int(n)))
+				fence(t, w)
+				if first == 0 && w.Stats().Checkpoints > before.Checkpoints {
+					first = n + 1
+				}
+			}
+			if first != pages {
+				t.Errorf("%+v with pages of %d: the first checkpoint came at %d pages, want %d (0: none)", policy, size, first, pages)
+			}
+		}
 	}
 }
 

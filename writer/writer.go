@@ -142,7 +142,7 @@ func (w *Writer) openConns(ctx context.Context) error {
 	if err := c.db.AutoCheckpoint(0); err != nil {
 		return c.wrap(err, "wal_autocheckpoint")
 	}
-	if err := w.wal.watch(c); err != nil {
+	if err := w.wal.watch(c, w.opt.Checkpoint); err != nil {
 		return err
 	}
 	for sql, p := range map[string]**prepared{
@@ -241,6 +241,17 @@ func (w *Writer) Exclusive(ctx context.Context, fn func(*Conn) error) error {
 	r := newRequest(ctx)
 	r.exclusive = fn
 	return w.submit(r)
+}
+
+// Prepare compiles sql on the writer's connection as a [Tx] would, runs nothing and
+// keeps the statement for those who ask for it. It keeps its place in the queue. Its
+// errors are those of [Stmt]: ErrTxControl, ErrMultiple, or an *Error with SQLite's
+// message. What names a table that is not there yet cannot be prepared.
+func (w *Writer) Prepare(ctx context.Context, sql string) error {
+	return w.Exclusive(ctx, func(c *Conn) error {
+		_, err := c.conn.prepare(sql, false)
+		return err
+	})
 }
 
 // submit queues r and waits for its outcome.

@@ -1,12 +1,9 @@
 package dataset
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/bits"
 	"os"
@@ -53,18 +50,18 @@ func (m Method) choose(path string, spec accounts.Spec, fresh bool) (Method, err
 	return "", fmt.Errorf("dataset: the method %q is none of auto, pages, sql", m)
 }
 
-// partialSuffix names the file beside the data set's that Pages writes before it
-// gets its name.
-const partialSuffix = "-partial"
-
 // writePages makes the whole data set in a file beside its own and renames it when
 // it is whole and synced, so that a kill at any moment leaves either no data set or
 // a complete one. After an error nothing is left.
 func (s *seeder) writePages(ctx context.Context) (err error) {
-	if err := s.mustBeFree(); err != nil {
-		return explain(s.path, err)
+	var mayReplace func() error
+	if s.found {
+		mayReplace = s.mayReplace
+		if err := mayReplace(); err != nil {
+			return err
+		}
 	}
-	partial := s.path + partialSuffix
+	partial := s.path + PartialSuffix
 	defer func() {
 		if err != nil {
 			if rerr := os.Remove(partial); !errors.Is(rerr, fs.ErrNotExist) {
@@ -85,11 +82,11 @@ func (s *seeder) writePages(ctx context.Context) (err error) {
 		return s.nothingLeft(err)
 	}
 	s.opts.stage("finishing")
-	if err := s.takeName(partial); err != nil {
+	if err := TakeName(s.path, mayReplace); err != nil {
 		return s.nothingLeft(err)
 	}
 	s.report.Rows, s.report.Inserted, s.report.Complete = s.spec.Rows, s.spec.Rows, true
-	return s.syncFolder()
+	return nil
 }
 
 // share returns how many of total rows n of pages pages stand for, in whole
@@ -100,34 +97,21 @@ func share(total, n, pages int64) int64 {
 	return int64(rows)
 }
 
-// mustBeFree refuses an empty file that another program is about to make a
-// database of: the renaming would take it away under its hands.
-func (s *seeder) mustBeFree() error {
-	if !s.found {
-		return nil
-	}
-	c, err := sqlconn.Open(s.opts.Open, s.path, sqlconn.Existing)
+// mayReplace refuses what lies at the path unless it may be replaced: an empty file,
+// or with Overwrite a data set, that no other process has open.
+func (s *seeder) mayReplace() error {
+	f, err := lookAt(s.path)
 	if err != nil {
 		return err
 	}
-	err = c.Exec("BEGIN EXCLUSIVE") // the end of the connection ends it
-	return errors.Join(err, c.Close())
-}
-
-// takeName gives the file partial the data set's name. What an earlier database of
-// that name may have left is worth nothing, as refuseOrphans has seen, but SQLite
-// would apply it to this one: it has to be gone for good before.
-func (s *seeder) takeName(partial string) error {
-	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
-		err := os.Remove(s.path + suffix)
-		if err == nil {
-			err = s.syncFolder()
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	switch err := f.mustBeAccounts(); {
+	case errors.Is(err, ErrNotExist):
+	case err != nil:
+		return err
+	case !s.opts.Overwrite:
+		return taken(s.path)
 	}
-	return os.Rename(partial, s.path)
+	return mustBeUnused(s.opts.Open, s.path)
 }
 
 // nothingLeft explains an error after which there is no data set, nor a part of it.
@@ -140,8 +124,10 @@ func (s *seeder) nothingLeft(err error) error {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("dataset: %s: stopped: nothing of it is left: seed it again to begin anew: %w", s.path, err)
 	}
-	if explained := explain(s.path, err); explained != err {
-		return explained
+	err = explain(s.path, err)
+	var done *refusal
+	if errors.As(err, &done) {
+		return err
 	}
 	return fmt.Errorf("dataset: %s: %w", s.path, err)
 }
@@ -170,6 +156,8 @@ func (s *seeder) emptyTables() (root int64, err error) {
 	for _, pragma := range []string{
 		fmt.Sprintf("PRAGMA page_size = %d", s.spec.PageSize),
 		"PRAGMA journal_mode = MEMORY", // a kill must not leave a journal beside the partial file
+		// On the disk before anything else, so that what is left is known for ours.
+		fmt.Sprintf("PRAGMA application_id = %d", ApplicationID),
 	} {
 		if err := s.conn.Exec(pragma); err != nil {
 			return 0, err
@@ -184,45 +172,13 @@ func (s *seeder) emptyTables() (root int64, err error) {
 	return s.conn.Integer("SELECT rootpage FROM sqlite_schema WHERE name = 'account'")
 }
 
-// removePartial removes what an earlier seeding by Pages that was killed left. It
-// comes before the free space is looked at, and whatever method is next. Something
-// else of that name is in the way of Pages alone.
+// removePartial removes what an earlier seeding that was killed left. It comes before
+// the free space is looked at, and whatever method is next. Something else of that
+// name is in the way of Pages alone.
 func (s *seeder) removePartial(method Method) error {
-	partial := s.path + partialSuffix
-	ours, err := isPartial(partial)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	err := RemovePartial(s.path)
+	if method != Pages && errors.Is(err, ErrNotOurs) {
 		return nil
-	case ours:
-		return explain(s.path, os.Remove(partial))
-	case method != Pages:
-		return nil
-	case err != nil:
-		return explain(s.path, err)
 	}
-	return refuse(partial, ErrNotOurs, "it has the name of an unfinished data set: move it away, or choose another path")
-}
-
-// isPartial reports whether the file at path is one that writePages can have left:
-// empty, or a database with our application id.
-func isPartial(path string) (bool, error) {
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return false, err
-	}
-	if info.Size() == 0 {
-		return true, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	// The application id is at offset 68 of the header:
-	// https://www.sqlite.org/fileformat2.html#the_database_header
-	head := make([]byte, 72)
-	_, err = io.ReadFull(f, head)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return false, nil // too short for a database, or unreadable
-	}
-	return bytes.HasPrefix(head, []byte("SQLite format 3\x00")) && int64(binary.BigEndian.Uint32(head[68:])) == ApplicationID, nil
+	return err
 }

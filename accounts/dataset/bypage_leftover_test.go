@@ -90,7 +90,7 @@ func TestKilledAtAPoint(t *testing.T) {
 				t.Errorf("inspect: %v", err)
 			}
 			if test.point != "0" {
-				onlyHas(t, filepath.Dir(path), filepath.Base(path)+partialSuffix)
+				onlyHas(t, filepath.Dir(path), filepath.Base(path)+PartialSuffix)
 			}
 			spec := paged
 			if test.next == SQL {
@@ -157,6 +157,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			if checked, err := Check(t.Context(), path, Options{}); err != nil || !checked.OK() {
 				t.Fatalf("check %+v, error %v", checked, err)
 			}
+			mustSeedBy(t, Pages, path, paged) // killed in the last step it had both names
 			onlyHas(t, dir, base)
 		}
 	}
@@ -194,8 +195,8 @@ func TestForeignPartial(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.DB")
-			test.make(t, path+partialSuffix)
-			before, _ := os.ReadFile(path + partialSuffix)
+			test.make(t, path+PartialSuffix)
+			before, _ := os.ReadFile(path + PartialSuffix)
 			for _, method := range []Method{Auto, Pages, SQL} {
 				report, err := Seed(t.Context(), path, spec, Options{Method: method})
 				if method == SQL {
@@ -209,7 +210,7 @@ func TestForeignPartial(t *testing.T) {
 					oneLine(t, err)
 					onlyHas(t, filepath.Dir(path), "x.DB-partial")
 				}
-				if after, _ := os.ReadFile(path + partialSuffix); string(after) != string(before) {
+				if after, _ := os.ReadFile(path + PartialSuffix); string(after) != string(before) {
 					t.Errorf("%s: it was changed", method)
 				}
 			}
@@ -227,7 +228,7 @@ func TestOwnPartial(t *testing.T) {
 	} {
 		for _, method := range []Method{Pages, SQL} {
 			path := place(t)
-			make(path + partialSuffix)
+			make(path + PartialSuffix)
 			if report := mustSeedBy(t, method, path, spec); report.Inserted != spec.Rows {
 				t.Errorf("report %+v", report)
 			}
@@ -399,7 +400,7 @@ func TestPagesFail(t *testing.T) {
 		{"the file vanishes", func(path string) Options {
 			return Options{Stage: func(stage string) {
 				if stage == "finishing" {
-					if err := os.Remove(path + partialSuffix); err != nil {
+					if err := os.Remove(path + PartialSuffix); err != nil {
 						t.Error(err)
 					}
 				}

@@ -26,6 +26,7 @@ var children = map[string]func(path string) int{
 	"pages": childWritesPages,
 	"dies":  childDies,
 	"peak":  childPeaks,
+	"idle":  childIdles,
 }
 
 type child struct {
@@ -73,6 +74,22 @@ func childLocks(path string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	return 0
+}
+
+// childIdles keeps the database open after a read until its stdin ends, which in WAL
+// mode no writing would meet.
+func childIdles(path string) int {
+	c, err := sqlconn.Open(nil, path, sqlconn.Existing)
+	if err == nil {
+		_, err = c.Integer("SELECT count(*) FROM account")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println("open")
+	io.Copy(io.Discard, os.Stdin)
 	return 0
 }
 

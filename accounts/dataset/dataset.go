@@ -6,7 +6,8 @@
 //
 // The header carries [ApplicationID], and the table tpssim holds the Spec, the
 // version of this format, and whether the seeding reached its end. A file
-// without them is refused and never written to, whatever it holds. Beside the
+// without the number is refused and not even opened by SQLite, whatever it holds
+// ([Look]); no file without all of it is written to. Beside the
 // accounts there is an empty table for loads that keep a ledger:
 //
 //	transfer(id INTEGER PRIMARY KEY, source, target, amount INTEGER NOT NULL)

@@ -48,7 +48,7 @@ func place(t *testing.T) string {
 func noJournals(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		for _, suffix := range []string{"-wal", "-shm", "-journal", partialSuffix} {
+		for _, suffix := range []string{"-wal", "-shm", "-journal", PartialSuffix} {
 			if strings.HasSuffix(path, suffix) {
 				t.Errorf("%s was left behind", path)
 			}

@@ -44,18 +44,35 @@ var (
 	ErrLocked = errors.New("another process has it locked")
 	// ErrReadOnly: the file or its folder may not be written to.
 	ErrReadOnly = errors.New("it or its folder is read-only")
+	// ErrTaken: a file that Seed must not replace came to lie at the path while it
+	// worked.
+	ErrTaken = errors.New("something was put there meanwhile")
 	// ErrNoSpace: the forecast does not fit, or the disk is full.
 	ErrNoSpace = errors.New("there is not enough room on the disk")
 )
 
-// refuse builds this package's one form of an error.
+// refusal is this package's one form of an error.
+type refusal struct {
+	path   string
+	why    error // one of those above
+	advice string
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("dataset: %s: %v: %s", r.path, r.why, r.advice) }
+func (r *refusal) Unwrap() error { return r.why }
+
+// refuse builds a refusal.
 func refuse(path string, why error, advice string, args ...any) error {
-	return fmt.Errorf("dataset: %s: %w: %s", path, why, fmt.Sprintf(advice, args...))
+	return &refusal{path, why, fmt.Sprintf(advice, args...)}
 }
 
 // explain turns what SQLite or the system answered into an error that says
 // what to do. Errors that are already explained pass unchanged.
 func explain(path string, err error) error {
+	var done *refusal
+	if errors.As(err, &done) {
+		return err
+	}
 	var sqlErr *sqlconn.Error
 	if errors.As(err, &sqlErr) {
 		return explainSQL(path, sqlErr)

@@ -91,20 +91,19 @@ func (f files) mustBeWritable() error {
 	return file.Close()
 }
 
-// syncFolder makes the names in the database's folder durable: that of a new
+// syncFolder makes the names in the folder of path durable: that of a new
 // database, and that its journals are gone. The contents need no more syncing:
 // SQLite has done that in each COMMIT and in the last checkpoint.
-func (f files) syncFolder() error {
+func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // folders cannot be opened there, and need no sync
 	}
-	dir, err := os.Open(filepath.Dir(f.path))
-	if err != nil {
-		return fmt.Errorf("dataset: %s: sync the folder: %w", f.path, err)
+	dir, err := os.Open(filepath.Dir(path))
+	if err == nil {
+		err = errors.Join(dir.Sync(), dir.Close())
 	}
-	err = dir.Sync()
-	if err := errors.Join(err, dir.Close()); err != nil {
-		return fmt.Errorf("dataset: %s: sync the folder: %w", f.path, err)
+	if err != nil {
+		return fmt.Errorf("sync the folder: %w", err)
 	}
 	return nil
 }

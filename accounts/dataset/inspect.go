@@ -55,9 +55,10 @@ func (i Info) Match(want accounts.Spec) error {
 }
 
 // Inspect tells what data set lies at path. It changes nothing that matters
-// and leaves no file behind: a database without journals is read without locks;
+// and leaves no file behind: a data set without journals is read without locks;
 // one with a -wal or -journal is opened for writing, so that SQLite recovers
-// what a process that died had committed, and tidies up.
+// what a process that died had committed, and tidies up. What is not a data set of
+// this package is not opened at all, see [Look].
 //
 // The error wraps [ErrNotExist] when there is no file there or an empty one,
 // which Seed would fill, and otherwise one of this package's errors. Not while
@@ -72,8 +73,8 @@ func Inspect(path string) (Info, error) {
 
 // inspect is Inspect for files that were looked at, on open's connections.
 func inspect(f files, open sqliteh.OpenFunc) (info Info, err error) {
-	if f.size == 0 {
-		return Info{}, refuse(f.path, ErrNotExist, "seed it first, or name another file")
+	if err := f.mustBeAccounts(); err != nil {
+		return Info{}, err
 	}
 	how := sqlconn.Existing
 	if !f.wal && !f.journal {
@@ -107,10 +108,6 @@ func readInfo(c *sqlconn.Conn, f files) (Info, error) {
 		*p.into = n
 	}
 	if info.PageCount == 0 {
-		if !f.wal && !f.journal {
-			// A file too short for a header, which SQLite would write over.
-			return Info{}, refuse(f.path, ErrNotDatabase, "choose another path")
-		}
 		// A journal has undone the first transaction.
 		return Info{}, refuse(f.path, ErrNotExist, "seed it first, or name another file")
 	}
@@ -118,8 +115,8 @@ func readInfo(c *sqlconn.Conn, f files) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	if id != ApplicationID {
-		return Info{}, refuse(f.path, ErrNotOurs, "choose another path (application_id %#x instead of %#x)", id, ApplicationID)
+	if id != ApplicationID { // a -wal of somebody else's making changed it
+		return Info{}, f.foreign(id)
 	}
 	tables, err := c.Integer("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('account', 'tpssim', 'transfer')")
 	if err != nil {

@@ -43,7 +43,8 @@ type Report struct {
 // Seed makes the data set of spec at path, or goes on with one whose seeding
 // was interrupted, behind its last committed account. One that is complete
 // already is left as it is. Anything else at path is refused and not touched,
-// as is a data set with other parameters. The folder must be there.
+// as is a data set with other parameters, and what somebody puts there while Seed
+// works by [Pages] ([ErrTaken]). The folder must be there.
 //
 // When ctx ends, what was inserted so far is committed, and the error wraps
 // ctx's. The Report is valid with every error. Memory does not grow with the
@@ -90,8 +91,11 @@ type seeder struct {
 
 func (s *seeder) run(ctx context.Context) error {
 	fresh, err := s.prepare()
-	if err != nil || s.report.Complete {
+	if err != nil {
 		return err
+	}
+	if s.report.Complete {
+		return s.removePartial(s.report.Method)
 	}
 	method, err := s.opts.Method.choose(s.path, s.spec, fresh)
 	if err != nil {
@@ -119,7 +123,7 @@ func (s *seeder) run(ctx context.Context) error {
 	err = s.fill(ctx, fresh)
 	err = errors.Join(err, explain(s.path, s.conn.Close()))
 	if err == nil {
-		err = s.syncFolder()
+		err = s.durable()
 	}
 	if info, statErr := os.Stat(s.path); err != nil && !s.found && statErr == nil && info.Size() == 0 {
 		err = errors.Join(err, os.Remove(s.path)) // nothing came of the file that this call made
@@ -136,7 +140,10 @@ func (s *seeder) prepare() (fresh bool, err error) {
 	case err != nil:
 		return false, err
 	case s.opts.Overwrite:
-		if err := s.leaveWAL(); err != nil {
+		if err := s.mustBeWritable(); err != nil {
+			return false, err
+		}
+		if err := mustBeUnused(s.opts.Open, s.path); err != nil {
 			return false, err
 		}
 		fresh, s.size = true, 0
@@ -156,18 +163,12 @@ func (s *seeder) prepare() (fresh bool, err error) {
 	return fresh, nil
 }
 
-// leaveWAL makes the data set that is to be replaced a file without journals, which
-// also finds out whether another process has it open.
-func (s *seeder) leaveWAL() (err error) {
-	if err := s.mustBeWritable(); err != nil {
-		return err
+// durable makes the name of the data set durable.
+func (s *seeder) durable() error {
+	if err := syncFolder(s.path); err != nil {
+		return fmt.Errorf("dataset: %s: %w", s.path, err)
 	}
-	c, err := sqlconn.Open(s.opts.Open, s.path, sqlconn.Existing)
-	if err != nil {
-		return explain(s.path, err)
-	}
-	s.conn = c
-	return errors.Join(explain(s.path, s.configure()), explain(s.path, c.Close()))
+	return nil
 }
 
 // mustFit compares what is still to be written with the free space.

@@ -19,7 +19,6 @@ import (
 	"github.com/tpssim/tpssim/internal/quantity"
 	"github.com/tpssim/tpssim/machine"
 	"github.com/tpssim/tpssim/report"
-	"github.com/tpssim/tpssim/script/tpcb"
 	"github.com/tpssim/tpssim/writer"
 )
 
@@ -163,7 +162,7 @@ in sum exactly the money that it was seeded with. Exit code 3 if not.`,
 func (a *app) check(ctx context.Context, path string) error {
 	w := newWatched("checking", "B")
 	stop := a.watch(w.poll)
-	if _, err := tpcb.Inspect(path); err == nil {
+	if found, err := dataset.Look(path); err == nil && found.Kind == dataset.KindTPCB {
 		stop()
 		return a.checkTPCB(ctx, path)
 	}
@@ -272,8 +271,8 @@ func (a *app) dataSet(ctx context.Context, path string, spec accounts.Spec, may 
 	case errors.Is(err, dataset.ErrNotExist):
 		return dataset.Info{}, missing(path)
 	case errors.Is(err, dataset.ErrNotOurs):
-		if bench, ours := tpcb.Inspect(path); ours == nil {
-			return dataset.Info{}, fmt.Errorf("%s holds pgbench's tables at scale %d: run their scripts with %s", path, bench.Scale, report.Command("tpssim", "run", "-b", "tpcb-like", "--db", path))
+		if found, looked := dataset.Look(path); looked == nil && found.Kind == dataset.KindTPCB {
+			err = fmt.Errorf("%s holds pgbench's tables: run their scripts with %s", path, report.Command("tpssim", "run", "-b", "tpcb-like", "--db", path))
 		}
 		return dataset.Info{}, err
 	case err != nil:

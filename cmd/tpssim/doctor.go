@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"github.com/tailscale/sqlite/cgosqlite"
 	"github.com/tailscale/sqlite/sqliteh"
 
@@ -156,7 +157,8 @@ func lookAtDatabase(path string) (*doctor.Database, error) {
 	}
 	d.InUse = errors.Is(err, writer.ErrInUse)
 	free, freeErr := machine.FreeBytes(path)
-	if err := readDatabase(path, d, err == nil && freeErr == nil && free >= journalRoom); err != nil {
+	mayWrite := err == nil && freeErr == nil && free >= journalRoom && unix.Access(path, unix.W_OK) == nil
+	if err := readDatabase(path, d, mayWrite); err != nil {
 		describeProblem(d, err)
 	}
 	return d, nil
@@ -174,16 +176,17 @@ func sizeOf(path string) int64 {
 // readDatabase reads the journal mode and the page size, and tries whether a
 // transaction could begin. SQLite may tidy up behind a process that died, and the
 // last to close a WAL database checkpoints it: where a journal lies beside it the
-// file is opened read-only or not at all.
+// file is opened read-only or not at all, and where that would leave files behind,
+// as one that nothing changes.
 func readDatabase(path string, d *doctor.Database, mayWrite bool) error {
 	how := sqlconn.Existing
 	switch {
 	case d.JournalBytes > 0:
 		return nil // reading would roll it back
-	case d.WALBytes > 0 || d.InUse:
+	case (d.WALBytes > 0 || d.InUse) && sizeOf(path+"-shm") > 0:
 		how = sqlconn.ReadOnly
-	case !mayWrite:
-		how = sqlconn.Immutable
+	case !mayWrite || d.WALBytes > 0:
+		how = sqlconn.Immutable // anything else would leave files behind
 	}
 	c, err := sqlconn.Open(nil, path, how)
 	if err != nil {

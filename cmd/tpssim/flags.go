@@ -41,6 +41,21 @@ func (f *keyFlags) add(flags *pflag.FlagSet) {
 	numberVar(flags, &f.hotTraffic, "hot-traffic", 0.8, "hotspot: the share of the traffic that it gets")
 }
 
+// misused refuses flags that were typed and mean nothing beside the others.
+func (f *keyFlags) misused(typed func(string) bool) error {
+	for _, p := range []struct{ flag, dist string }{
+		{"pareto-r", "pareto"}, {"theta", "zipfian"}, {"hot-accounts", "hotspot"}, {"hot-traffic", "hotspot"},
+	} {
+		if typed(p.flag) && f.dist != p.dist {
+			return usagef("--%s belongs to --dist %s, not to %s", p.flag, p.dist, f.dist)
+		}
+	}
+	if typed("layout") && f.dist == "uniform" {
+		return usagef("--layout has no meaning with --dist uniform: no account is hot")
+	}
+	return nil
+}
+
 // check checks what does not depend on the data set.
 func (f *keyFlags) check(given func(string) bool) error {
 	return checkCounts(given, countRange{"pareto-r", "--pareto-r", f.paretoR, 1, accounts.MaxRows})
@@ -106,6 +121,47 @@ func (f *engineFlags) add(flags *pflag.FlagSet) {
 
 // maxConnections bounds what each takes several file descriptors and a page cache.
 const maxConnections = 1000
+
+// meaningless are the flags that a kind of scenario has no use for, or decides
+// itself.
+func meaningless(s scenarios.Scenario) (flags []string) {
+	if s.Needs.Access == engine.Pooled {
+		flags = append(flags, "max-batch", "batch-window", "queue", "readers", "savepoints")
+	} else {
+		flags = append(flags, "connections")
+	}
+	if s.Direct {
+		flags = append(flags, "batch-window", "queue", "readers")
+	}
+	if s.Needs.MaxBatch > 0 {
+		flags = append(flags, "max-batch", "batch-window")
+	}
+	if s.Needs.Savepoints != "" {
+		flags = append(flags, "savepoints")
+	}
+	return flags
+}
+
+// misused refuses flags that were typed and mean nothing in scenario s or beside the
+// others. (The environment and the configuration file serve many commands.)
+func (f *engineFlags) misused(s scenarios.Scenario, typed func(string) bool) error {
+	for _, flag := range meaningless(s) {
+		if typed(flag) {
+			return usagef("--%s has no meaning in the scenario %s", flag, s.Name)
+		}
+	}
+	if f.journal != "wal" {
+		for _, flag := range []string{"checkpoint", "checkpoint-mode", "pin-reader"} {
+			if typed(flag) {
+				return usagef("--%s needs --journal-mode wal: %s has no WAL", flag, f.journal)
+			}
+		}
+	}
+	if f.options.Checkpoint == "off" && typed("checkpoint-mode") {
+		return usagef("--checkpoint-mode has no meaning with --checkpoint off")
+	}
+	return nil
+}
 
 // check checks the flags and turns them into options.
 func (f *engineFlags) check(given func(string) bool) error {

@@ -47,9 +47,10 @@ best of three verdicts, each with 10,000 transactions and two checkpoints at lea
 Two loads are walked, the worse first: uniform keys with nothing in memory, and the
 load as the flags give it. The smaller of the two rates is the answer.
 
-With --need the answer is YES or NO, and NO exits with 99.`,
+With --need the answer is YES, NO, or UNKNOWN when this machine could not offer the
+load evenly; all but YES exit with 99.`,
 		Example: `  tpssim knee --slo 'p99<50ms' --need 3000
-  tpssim knee funds --slo 'p99<20ms' --slo 'failed<1%' --db /data/billion.db`,
+  tpssim knee funds --slo 'p99<20ms' --slo 'error_rate<1%' --db /data/billion.db`,
 		Args:              f.scenarioArg("knee"),
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,10 +86,13 @@ func (f *kneeFlags) add(flags *pflag.FlagSet) {
 // knee is tpssim knee.
 func (a *app) knee(ctx context.Context, f *kneeFlags, given func(string) bool) error {
 	cfg, base, err := f.config(given)
+	if err == nil {
+		err = cmp.Or(f.keys.misused(a.typed), f.engine.misused(base.Scenario, a.typed))
+	}
 	if err != nil {
 		return err
 	}
-	out, err := openOutput("-o", f.output, true)
+	out, err := openOutput("-o", f.output, filesOf(f.data.db))
 	if err != nil {
 		return err
 	}
@@ -103,11 +107,15 @@ func (a *app) knee(ctx context.Context, f *kneeFlags, given func(string) bool) e
 	}
 	cfg.Observe = a.noteStep
 	res, err := trials.Knee(ctx, cfg)
-	if err != nil {
+	if err != nil && (res == nil || len(res.Loads) == 0) {
 		return errors.Join(interrupted(ctx, f.data.db, err), out.abandon())
 	}
 	res.Argv = append(res.Argv, a.argv...)
-	return errors.Join(a.printKnee(res, f.format), report.JSONLine(res)(out), out.Close(), kneeOutcome(res))
+	if f.given {
+		res.Warnings = append(res.Warnings, "only the load as given was walked, not cold uniform keys (--as-given)")
+	}
+	// What is known stands, also when an error ended the search.
+	return errors.Join(interrupted(ctx, f.data.db, err), a.printKnee(res, f.format), report.JSONLine(res)(out), out.Close(), kneeOutcome(res))
 }
 
 // config reads the flags that do not depend on the data set.
@@ -122,6 +130,9 @@ func (f *kneeFlags) config(given func(string) bool) (cfg trials.KneeConfig, base
 		countRange{"burst-size", "--burst-size", f.burst, 1, 1_000_000},
 	); err != nil {
 		return cfg, base, err
+	}
+	if given("need") && given("start") {
+		return cfg, base, usagef("--need and --start are two first rates: the search begins at the one that is needed")
 	}
 	cfg = trials.KneeConfig{Need: float64(f.need), Start: float64(f.start), Most: float64(f.most)}
 	for _, text := range f.slo {
@@ -183,9 +194,10 @@ func (a *app) kneeLoad(name string, cfg scenarios.Config, path string) trials.Lo
 	}
 	return trials.Load{
 		Name: name,
-		Run: func(ctx context.Context, rate float64, _, most time.Duration, enough func(*tps.Result) string) (*tps.Result, error) {
+		Run: func(ctx context.Context, rate float64, length, most time.Duration, enough func(*tps.Result) string) (*tps.Result, error) {
 			step := cfg
 			step.Load.Rate, step.Load.Duration, step.Load.Interim = rate, most, enough
+			step.PoolSize = int64(rate * (length + cfg.Load.Warmup).Seconds())
 			return a.measure(ctx, step, path)
 		},
 	}

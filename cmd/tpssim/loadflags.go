@@ -49,7 +49,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	durationVar(flags, &f.warmup, "warmup", "", 0, time.Second, "with -c, -d or at a rate: load before measuring begins")
 	countVar(flags, &f.runs, "runs", "", 0, "rounds of a burst after the cold one (5 when it is shorter than 2 s)")
 	durationVar(flags, &f.sampleEvery, "progress", "P", 0, time.Second, "print a sample on stderr as often as this; a bare number is seconds")
-	flags.StringArrayVar(&f.thresholds, "threshold", nil, "exit with 99 unless it `holds`, as p99<20ms, tps>50000 or failed==0; may be repeated")
+	flags.StringArrayVar(&f.thresholds, "threshold", nil, "exit with 99 unless it `holds`, as p99<20ms, tps>50000 or failed==0 (a bare number for a time is milliseconds); may be repeated")
 	flags.BoolVar(&f.abort, "abort-on-fail", false, "end the load as soon as a threshold is crossed")
 }
 
@@ -64,6 +64,9 @@ func (f *loadFlags) config(given func(string) bool) (load tps.Config, err error)
 		countRange{"runs", "--runs", f.runs, 1, 1000},
 	); err != nil {
 		return load, err
+	}
+	if given("progress") && f.sampleEvery > 0 && f.sampleEvery < minSampleEvery {
+		return load, usagef("-P %v: it must be %v or longer, as each sample takes some milliseconds", f.sampleEvery, minSampleEvery)
 	}
 	for _, length := range []struct {
 		flag, written string
@@ -104,6 +107,9 @@ func (f *loadFlags) config(given func(string) bool) (load tps.Config, err error)
 	}
 	return load, nil
 }
+
+// minSampleEvery keeps the sampling from being what is measured.
+const minSampleEvery = 100 * time.Millisecond
 
 // parse reads the stages and the thresholds.
 func (f *loadFlags) parse() error {
@@ -165,7 +171,7 @@ func (f *loadFlags) crossed(so *tps.Result) string {
 		return ""
 	}
 	for _, t := range f.parsedThresholds {
-		if o := t.Check(so); !o.OK && o.Samples > 0 {
+		if o := t.Check(so); t.Hopeless(o) {
 			return "crossed " + o.Threshold
 		}
 	}

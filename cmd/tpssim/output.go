@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime/pprof"
 	"runtime/trace"
 
@@ -17,26 +19,44 @@ import (
 
 // output is a file that a run writes, or nothing.
 type output struct {
-	file *os.File
-	made bool // by this run
+	file   *os.File
+	made   bool // by this run
+	failed error
 }
 
-func (o output) Write(p []byte) (int, error) {
+func (o *output) Write(p []byte) (n int, err error) {
 	if o.file == nil {
 		return len(p), nil
 	}
-	return o.file.Write(p)
+	if n, err = o.file.Write(p); err != nil && o.failed == nil {
+		o.failed = err
+	}
+	return n, err
 }
 
-func (o output) Close() error {
+// Close closes the file and returns the first error since it was opened: profiles
+// tell nobody of theirs.
+func (o *output) Close() error {
 	if o.file == nil {
 		return nil
 	}
-	return o.file.Close()
+	return cmp.Or(o.failed, o.file.Close())
+}
+
+// empty removes what is in the file. A device or a pipe has nothing to remove.
+func (o *output) empty() error {
+	if o.file == nil {
+		return nil
+	}
+	info, err := o.file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	return o.file.Truncate(0)
 }
 
 // abandon closes the file when there is no result to write.
-func (o output) abandon() error {
+func (o *output) abandon() error {
 	err := o.Close()
 	if o.made {
 		err = errors.Join(err, os.Remove(o.file.Name()))
@@ -45,29 +65,57 @@ func (o output) abandon() error {
 }
 
 // openOutput opens the file of a flag before the run, so that a long one is not in
-// vain. What is there is kept when the file is one of lines that can be added to,
-// and else replaced.
-func openOutput(flag, path string, add bool) (output, error) {
+// vain. It must be none of the files that are taken: writing to the database, or
+// opening and closing it beside SQLite, would be the end of it. What is in the file
+// stays there for now.
+func openOutput(flag, path string, taken []string) (*output, error) {
 	if path == "" {
-		return output{}, nil
+		return &output{}, nil
 	}
-	how := os.O_CREATE | os.O_WRONLY
-	if add {
-		how |= os.O_APPEND
-	} else {
-		how |= os.O_TRUNC
+	for _, other := range taken {
+		if other != "" && sameFile(path, other) {
+			return nil, usagef("%s %s: that file is used for something else here (%s): choose another", flag, path, other)
+		}
 	}
+	const how = os.O_CREATE | os.O_APPEND | os.O_WRONLY
 	f, err := os.OpenFile(path, how|os.O_EXCL, 0o666)
 	if err == nil {
-		return output{f, true}, nil
+		return &output{file: f, made: true}, nil
 	}
 	if errors.Is(err, fs.ErrExist) {
 		f, err = os.OpenFile(path, how, 0o666)
 	}
 	if err != nil {
-		return output{}, fmt.Errorf("cannot write to %s %s: %w: choose another file", flag, path, errors.Unwrap(err))
+		return nil, fmt.Errorf("cannot write to %s %s: %w: choose another file", flag, path, errors.Unwrap(err))
 	}
-	return output{f, false}, nil
+	return &output{file: f}, nil
+}
+
+// sameFile tells whether two paths name one file, there already or not.
+func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	if errA == nil && errB == nil { // a device such as /dev/null takes what any number write
+		return infoA.Mode().IsRegular() && os.SameFile(infoA, infoB)
+	}
+	fullA, errA := filepath.Abs(a)
+	fullB, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && fullA == fullB
+}
+
+// filesOf returns the files that belong to the database at path.
+func filesOf(path string) []string {
+	paths := []string{path}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		paths = append(paths, resolved)
+	}
+	var files []string
+	for _, p := range paths {
+		for _, suffix := range []string{"", "-wal", "-shm", "-journal", "-lock"} {
+			files = append(files, p+suffix)
+		}
+	}
+	return files
 }
 
 // fileFlags are the files that a run writes.
@@ -90,33 +138,36 @@ func (f *fileFlags) add(flags *pflag.FlagSet) {
 type resultFiles struct {
 	log *tps.TxLog // nil: none
 
-	result, series, logFile, cpuProfile, trace output
+	result, series, logFile, cpuProfile, trace *output
 }
 
-// open opens the files that were asked for. seed makes the sample of the log
-// repeatable.
-func (f *fileFlags) open(seed uint64) (r *resultFiles, err error) {
+// open opens the files that were asked for, none of which may be one of taken. seed
+// makes the sample of the log repeatable.
+func (f *fileFlags) open(seed uint64, taken []string) (r *resultFiles, err error) {
 	if math.IsNaN(f.logSample) || f.logSample <= 0 || f.logSample > 1 {
 		return nil, usagef("--log-sample %v: it must be above 0 and at most 1", f.logSample)
 	}
 	if f.log == "" && f.logSample != 1 {
 		return nil, usagef("--log-sample needs --log: it says how much of the transactions that gets")
 	}
-	r = &resultFiles{}
+	none := &output{}
+	r = &resultFiles{result: none, series: none, logFile: none, cpuProfile: none, trace: none}
 	for _, file := range []struct {
 		flag, path string
-		add        bool
-		to         *output
+		to         **output
 	}{
-		{"-o", f.result, true, &r.result},
-		{"--series", f.series, false, &r.series},
-		{"--log", f.log, false, &r.logFile},
-		{"--cpuprofile", f.cpuProfile, false, &r.cpuProfile},
-		{"--trace", f.trace, false, &r.trace},
+		{"-o", f.result, &r.result},
+		{"--series", f.series, &r.series},
+		{"--log", f.log, &r.logFile},
+		{"--cpuprofile", f.cpuProfile, &r.cpuProfile},
+		{"--trace", f.trace, &r.trace},
 	} {
-		if *file.to, err = openOutput(file.flag, file.path, file.add); err != nil {
+		opened, err := openOutput(file.flag, file.path, taken)
+		if err != nil {
 			return nil, errors.Join(err, r.abandon())
 		}
+		*file.to = opened
+		taken = append(taken, file.path)
 	}
 	if f.log != "" {
 		r.log = tps.NewTxLog(r.logFile, f.logSample, seed)
@@ -124,9 +175,10 @@ func (f *fileFlags) open(seed uint64) (r *resultFiles, err error) {
 	return r, nil
 }
 
-// all returns the files in the order in which they were opened.
-func (r *resultFiles) all() []output {
-	return []output{r.result, r.series, r.logFile, r.cpuProfile, r.trace}
+// all returns the files in the order in which they were opened, the one that grows
+// first.
+func (r *resultFiles) all() []*output {
+	return []*output{r.result, r.series, r.logFile, r.cpuProfile, r.trace}
 }
 
 // abandon closes the files when there is no result, and removes those that hold
@@ -151,8 +203,14 @@ func (r *resultFiles) write(res *tps.Result) error {
 	return errors.Join(errs...)
 }
 
-// startProfiles starts the profiles that were asked for.
-func (r *resultFiles) startProfiles() error {
+// begin empties the files that do not grow from run to run, now that there will be
+// something to put there, and starts the profiles.
+func (r *resultFiles) begin() error {
+	for _, o := range r.all()[1:] {
+		if err := o.empty(); err != nil {
+			return err
+		}
+	}
 	if r.cpuProfile.file != nil {
 		if err := pprof.StartCPUProfile(r.cpuProfile); err != nil {
 			return fmt.Errorf("--cpuprofile: %w", err)

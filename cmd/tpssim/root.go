@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/tpssim/tpssim/tps"
@@ -52,7 +53,12 @@ type app struct {
 	quiet          bool
 	noColor        bool
 	config         string
+	typedFlags     map[string]bool
 }
+
+// typed tells whether a flag was given on the command line, and not by the
+// environment or the configuration file.
+func (a *app) typed(flag string) bool { return a.typedFlags[flag] }
 
 // run is the program: it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -111,6 +117,8 @@ as lines of the file that --config names (max-batch = 1000).`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			a.typedFlags = map[string]bool{}
+			cmd.Flags().Visit(func(f *pflag.Flag) { a.typedFlags[f.Name] = true })
 			return a.defaults(cmd)
 		},
 		// Without this cobra answers an unknown command with help and success.
@@ -134,6 +142,8 @@ as lines of the file that --config names (max-batch = 1000).`,
 	flags.SortFlags = false
 	root.AddCommand(a.runCommand(), a.seedCommand(), a.checkCommand(), a.kneeCommand(), a.doctorCommand(), a.scenariosCommand(), a.versionCommand())
 	refuseArguments(root)
+	// Flags are listed within 80 columns.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages", "FlagUsagesWrapped 80"))
 	return root
 }
 

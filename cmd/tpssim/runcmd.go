@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,10 +115,13 @@ func (f *runFlags) add(flags *pflag.FlagSet) {
 // runScenario is tpssim run.
 func (a *app) runScenario(ctx context.Context, f *runFlags, given func(string) bool) error {
 	cfg, err := f.config(given)
+	if err == nil {
+		err = cmp.Or(f.keys.misused(a.typed), f.engine.misused(cfg.Scenario, a.typed))
+	}
 	if err != nil {
 		return err
 	}
-	files, err := f.files.open(f.keys.seed)
+	files, err := f.files.open(f.keys.seed, slices.Concat(filesOf(f.data.db), f.scripts.paths, []string{a.config}))
 	if err != nil {
 		return err
 	}
@@ -140,7 +144,7 @@ func (a *app) runLoad(ctx context.Context, f *runFlags, cfg scenarios.Config, fi
 	if given("progress") {
 		cfg.Load.OnSample = a.printSamples(f.load.sampleEvery)
 	}
-	if err := files.startProfiles(); err != nil {
+	if err := files.begin(); err != nil {
 		return nil, err
 	}
 	defer files.stopProfiles()
@@ -176,6 +180,8 @@ func outcome(res *tps.Result) error {
 		return &codeError{exitCheck, nil}
 	case res.Interrupted:
 		return &codeError{exitInterrupted, nil}
+	case res.Stopped != "": // what drained afterwards may look better
+		return &codeError{exitThreshold, nil}
 	}
 	for _, o := range res.Thresholds {
 		if !o.OK {
@@ -213,6 +219,9 @@ func (f *runFlags) config(given func(string) bool) (scenarios.Config, error) {
 	if cfg.Scenario.Direct {
 		cfg.Load.BatchSize = int(f.engine.maxBatch)
 	}
+	if f.histograms && f.format != "text" {
+		return cfg, usagef("--histograms draws in the text: the JSON has them anyway")
+	}
 	cfg.RandomSeed, cfg.Load.ArrivalSeed = f.keys.seed, f.keys.seed
 	cfg.Statements = f.statements
 	if err := validLoad(cfg.Load, cfg.Scenario); err != nil {
@@ -235,7 +244,7 @@ func (a *app) measure(ctx context.Context, cfg scenarios.Config, path string) (*
 	}
 	meter := new(tps.Meter)
 	cfg.Load.Meter = meter
-	cfg.Load.OnSample = machineSamples(cfg.Load.OnSample)
+	cfg.Load.BeforeRun, cfg.Load.OnSample = machineSamples(cfg.Load.OnSample)
 	reading := newWatched("reading balances", "accounts")
 	cfg.Progress = func(stage string, done, total int) {
 		reading.stage(stage)
@@ -258,11 +267,15 @@ func (a *app) measure(ctx context.Context, cfg scenarios.Config, path string) (*
 	return res, nil
 }
 
-// machineSamples returns what completes a sample with what this process took from
-// the machine, and then passes it on.
-func machineSamples(next func(*tps.Sample)) func(*tps.Sample) {
-	before := machine.ReadUsage()
-	return func(s *tps.Sample) {
+// machineSamples returns what completes each sample of a round with what this
+// process took from the machine, and then passes it on.
+func machineSamples(next func(*tps.Sample)) (begin func(context.Context, int, bool) error, complete func(*tps.Sample)) {
+	var before machine.Usage
+	begin = func(context.Context, int, bool) error {
+		before = machine.ReadUsage()
+		return nil
+	}
+	complete = func(s *tps.Sample) {
 		now := machine.ReadUsage()
 		since := now.Sub(before)
 		before = now
@@ -271,6 +284,7 @@ func machineSamples(next func(*tps.Sample)) func(*tps.Sample) {
 			next(s)
 		}
 	}
+	return begin, complete
 }
 
 // printSamples returns what prints each sample of a load on stderr, but for what is
@@ -299,6 +313,9 @@ func loadStatus(p tps.Progress, reading *watched, sampled bool) status {
 	}
 	if sampled && p.Phase != tps.WarmingUp {
 		return status{}
+	}
+	if p.Duration > 0 && p.Elapsed > p.Duration {
+		return status{label: "draining", unit: "tx", done: p.Acknowledged + p.Failed}
 	}
 	s := status{label: string(p.Phase), unit: "tx", done: p.Acknowledged + p.Failed, total: p.Transactions}
 	if p.Phase == tps.Measuring && p.Run > 0 {

@@ -6,15 +6,15 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
 	"github.com/tpssim/tpssim/accounts"
 	"github.com/tpssim/tpssim/accounts/dataset"
-	"github.com/tpssim/tpssim/internal/sqlconn"
+	"github.com/tpssim/tpssim/report"
 	"github.com/tpssim/tpssim/scenarios"
 	"github.com/tpssim/tpssim/script"
 	"github.com/tpssim/tpssim/script/tpcb"
@@ -24,6 +24,7 @@ import (
 type scriptFlags struct {
 	files, builtins, defines []string
 	foreign                  bool
+	paths                    []string // of the files that were read
 }
 
 func (f *scriptFlags) add(flags *pflag.FlagSet) {
@@ -61,7 +62,7 @@ func (f *scriptFlags) scripts(seed uint64) (*scenarios.Scripts, error) {
 	for _, group := range []struct {
 		values []string
 		read   func(string) (*script.Script, error)
-	}{{f.files, readScript}, {f.builtins, script.Builtin}} {
+	}{{f.files, f.read}, {f.builtins, script.Builtin}} {
 		for _, value := range group.values {
 			name, weight, err := script.ParseFlag(value)
 			if err != nil {
@@ -78,7 +79,7 @@ func (f *scriptFlags) scripts(seed uint64) (*scenarios.Scripts, error) {
 	if err != nil {
 		return nil, usageError(err)
 	}
-	s := &scenarios.Scripts{Mix: mix, Variables: map[string]any{"random_seed": int64(seed)}}
+	s := &scenarios.Scripts{Mix: mix, Variables: map[string]any{"random_seed": int64(seed), "default_seed": int64(seed)}}
 	for _, define := range f.defines {
 		name, value, ok := strings.Cut(define, "=")
 		if !ok || name == "" {
@@ -89,8 +90,9 @@ func (f *scriptFlags) scripts(seed uint64) (*scenarios.Scripts, error) {
 	return s, nil
 }
 
-// readScript reads the script in a file.
-func readScript(path string) (*script.Script, error) {
+// read reads the script in a file.
+func (f *scriptFlags) read(path string) (*script.Script, error) {
+	f.paths = append(f.paths, path)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("-f %s: there is no such file (-b NAME runs one of pgbench's own: %s)", path, strings.Join(script.BuiltinNames(), ", "))
@@ -99,72 +101,62 @@ func readScript(path string) (*script.Script, error) {
 		return nil, fmt.Errorf("-f: %w", err)
 	}
 	defer file.Close()
-	return script.Parse(path, file)
+	parsed, err := script.Parse(path, file)
+	if errors.Is(err, syscall.EISDIR) {
+		err = fmt.Errorf("-f %s: it is a folder: name the file in it", path)
+	}
+	return parsed, err
 }
 
 // prepare makes cfg run the scripts on the database at path, and defines what is
-// known of it: scale and rows. Nothing about it is changed that nobody asked for.
+// known of it. Nothing about it is changed that nobody asked for.
 func (f *scriptFlags) prepare(cfg *scenarios.Config, path string, engine *engineFlags, given func(string) bool) error {
-	info, err := dataset.Inspect(path)
-	_, ownTPCB := tpcb.Inspect(path)
-	switch {
-	case errors.Is(err, dataset.ErrNotExist):
-		return missing(path)
-	case ownTPCB == nil:
-	case errors.Is(err, dataset.ErrNotOurs) && f.foreign:
-	case errors.Is(err, dataset.ErrNotOurs):
-		return fmt.Errorf("%s is no data set of tpssim: --allow-foreign lets the scripts write to it", path)
-	case err != nil:
+	if err := f.lookAt(cfg.Scripts, path); err != nil {
 		return err
-	default:
-		define(cfg.Scripts, "rows", info.Spec.Rows)
 	}
-	journal, err := f.look(cfg.Scripts, path)
-	if err != nil {
-		return explain(path, err)
-	}
-	if !given("journal-mode") {
-		engine.options.Pragmas["journal_mode"] = journal
-	}
-	cfg.Open = engine.opener(cfg.Scenario, path, accounts.Spec{}, true)
 	known := slices.Collect(maps.Keys(cfg.Scripts.Variables))
 	for _, w := range cfg.Scripts.Mix.Scripts {
 		if err := w.Script.Undefined(known...); err != nil {
 			return usageError(err)
 		}
 	}
+	if !given("journal-mode") {
+		engine.options.Pragmas["journal_mode"] = "" // as it is
+	}
+	cfg.Open = engine.opener(cfg.Scenario, path, accounts.Spec{}, true)
 	return nil
 }
 
-// look reads what the database says of itself: its journal mode, and how many
-// branches of pgbench it has, which is the scale.
-func (f *scriptFlags) look(s *scenarios.Scripts, path string) (journal string, err error) {
-	if path, err = filepath.EvalSymlinks(path); err == nil {
-		path, err = filepath.Abs(path)
+// lookAt sees what database lies at path, and if the scripts may write to it.
+func (f *scriptFlags) lookAt(s *scenarios.Scripts, path string) error {
+	define := func(name string, n int64) {
+		if _, given := s.Variables[name]; !given {
+			s.Variables[name] = n
+		}
 	}
+	found, err := dataset.Look(path)
+	switch {
+	case errors.Is(err, dataset.ErrNotExist) && len(f.builtins) > 0:
+		return fmt.Errorf("there are no tables of pgbench in %s: make them with %s", path, report.Command("tpssim", "seed", "--schema", schemaTPCB, "--scale", "1", "--db", path))
+	case errors.Is(err, dataset.ErrNotExist):
+		return missing(path)
+	case errors.Is(err, dataset.ErrNotOurs) && !f.foreign:
+		return fmt.Errorf("%s is no data set of tpssim: --allow-foreign lets the scripts write to it", path)
+	case err != nil && !errors.Is(err, dataset.ErrNotOurs):
+		return err
+	case err == nil && found.Kind == dataset.KindTPCB:
+		bench, err := tpcb.Inspect(path)
+		define("scale", bench.Scale)
+		return err
+	}
+	define("scale", 1) // as pgbench has it for scripts that are not its own
 	if err != nil {
-		return "", err
+		return nil // not ours, and allowed
 	}
-	c, err := sqlconn.Open(nil, path, sqlconn.ReadOnly)
+	info, err := dataset.Inspect(path)
 	if err != nil {
-		return "", err
+		return err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	if journal, err = c.Text("PRAGMA journal_mode"); err != nil {
-		return "", err
-	}
-	tables, err := c.Integer("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'pgbench_branches'")
-	if err != nil || tables == 0 {
-		return journal, err
-	}
-	scale, err := c.Integer("SELECT count(*) FROM pgbench_branches")
-	define(s, "scale", scale)
-	return journal, err
-}
-
-// define gives a variable its value unless the user did.
-func define(s *scenarios.Scripts, name string, n int64) {
-	if _, given := s.Variables[name]; !given {
-		s.Variables[name] = n
-	}
+	define("rows", info.Spec.Rows)
+	return info.Ready()
 }

@@ -153,6 +153,35 @@ func (s *suite) cold(t *testing.T) {
 	b.add(1, 0) // whatever Cold answered, the engine is open
 }
 
+// logAfterCold: what is written to the log after Cold is told as what was written
+// before it.
+func (s *suite) logAfterCold(t *testing.T) {
+	b := s.start(t, engine.Needs{})
+	c := b.cacher()
+	write := func() engine.Stats {
+		interval := observe(b)
+		for range 5 {
+			b.add(1, 1)
+		}
+		return b.quiet(interval)
+	}
+	if err := b.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := write()
+	if err := c.Cold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pending := b.Stats().WALPending; pending != 0 {
+		t.Errorf("%d bytes are pending after Cold", pending)
+	}
+	after := write()
+	if after.WALBytes != before.WALBytes || after.WALPending != before.WALPending {
+		t.Errorf("%d bytes were written before Cold and %d after it, %d and %d were pending",
+			before.WALBytes, after.WALBytes, before.WALPending, after.WALPending)
+	}
+}
+
 // preserve: what is read inside is not in the cache afterwards, unless it was
 // before.
 func (s *suite) preserve(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -257,6 +258,30 @@ func (s *suite) classify(t *testing.T) {
 	}
 	if _, doubt := b.InDoubt(nil); doubt {
 		t.Error("no error is in doubt")
+	}
+}
+
+// closes: of several Close at once each returns when the engine is closed.
+func (s *suite) closes(t *testing.T) {
+	b := s.start(t, engine.Needs{})
+	b.add(1, 5)
+	want := b.balance(1)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			b.Stats()
+			if err := b.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			b.Settings()
+			if err := b.Update(t.Context(), nil, func(engine.Tx) error { return nil }); err == nil || b.Classify(err) != "closed" {
+				t.Errorf("Update after Close: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	if got := s.start(t, engine.Needs{}).balance(1); got != want {
+		t.Errorf("the account holds %d after it was opened again, want %d", got, want)
 	}
 }
 

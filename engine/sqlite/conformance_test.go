@@ -110,6 +110,24 @@ func TestRollbackJournal(t *testing.T) {
 	})
 }
 
+// An empty journal mode leaves the database in its own.
+func TestJournalModeStays(t *testing.T) {
+	both(t, func(t *testing.T, needs engine.Needs) {
+		for _, mode := range []string{"delete", "wal"} {
+			opt := copyOf(t, accounts.SchemaRowid)
+			raw(t, opt.Path, "PRAGMA journal_mode="+mode)
+			opt.Pragmas = map[string]string{"Journal_Mode": ""}
+			e := start(t, opt, needs)
+			if err := e.Update(t.Context(), nil, add(1, 1)); err != nil {
+				t.Error(err)
+			}
+			if got := e.Settings().JournalMode; got != mode {
+				t.Errorf("it was %s and is %s", mode, got)
+			}
+		}
+	})
+}
+
 // What cannot be is refused in one line, and nothing is left behind.
 func TestOpenRefuses(t *testing.T) {
 	both(t, func(t *testing.T, needs engine.Needs) {

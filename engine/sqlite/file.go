@@ -9,7 +9,6 @@ import (
 
 	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/engine/sqlite/pagecache"
-	"github.com/tpssim/tpssim/internal/sqlconn"
 )
 
 // file is the data set's file and what is done to it beside the engine's own
@@ -81,14 +80,4 @@ func (f *file) Resident() (float64, error) {
 		return 0, errNoPageCache
 	}
 	return f.cache.ResidentFraction()
-}
-
-// pageSize returns the size of the database's pages, in bytes.
-func (f *file) pageSize() (bytes int64, err error) {
-	c, err := sqlconn.Open(f.connect, f.path, sqlconn.ReadOnly)
-	if err != nil {
-		return 0, err
-	}
-	bytes, err = c.Integer("PRAGMA page_size")
-	return bytes, errors.Join(err, c.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
 
@@ -122,6 +123,7 @@ func TestPoolLog(t *testing.T) {
 		pages, done  int64
 		busy, pinned bool
 	}
+	type removed struct{} // the WAL was
 	for name, tt := range map[string]struct {
 		steps                    []any // an int is a commit, an end a checkpoint
 		written, pending, copied int64 // pages
@@ -141,6 +143,11 @@ func TestPoolLog(t *testing.T) {
 		"all moved, the reader went":   {[]any{12, end{pages: 12, done: 12, pinned: true}, 4}, 16, 4, 12, false},
 		"waited in vain, all moved":    {[]any{12, end{pages: 12, done: 12, busy: true}, 13}, 13, 1, 12, false},
 		"anew and in another order":    {[]any{12, end{pages: 12, done: 12, pinned: true}, 4, 3}, 16, 4, 12, false},
+		"removed":                      {[]any{3, 9, removed{}}, 9, 0, 0, false},
+		"removed, then some":           {[]any{9, removed{}, 4, 5}, 14, 5, 0, false},
+		"removed, then due":            {[]any{9, removed{}, 11}, 20, 11, 0, true},
+		"removed, some were moved":     {[]any{12, end{pages: 12, done: 7, pinned: true}, removed{}, 10}, 22, 10, 7, true},
+		"removed, all were moved":      {[]any{12, end{pages: 12, done: 12, pinned: true}, removed{}, 4, 3}, 16, 4, 12, false},
 		"a checkpoint failed":          {[]any{12, end{pages: -1, done: -1}, 13}, 13, 13, 0, true},
 		"a checkpoint without any log": {[]any{end{pages: 0, done: 0}, end{pages: -1, done: -1}}, 0, 0, 0, false},
 	} {
@@ -154,6 +161,8 @@ func TestPoolLog(t *testing.T) {
 				l.begin()
 				l.end(step.pages, step.done, step.busy, step.pinned)
 				checkpoints++
+			case removed:
+				l.removed()
 			}
 		}
 		got := l.stats(0) // pages of nothing but their header
@@ -165,6 +174,67 @@ func TestPoolLog(t *testing.T) {
 			t.Errorf("%s: due is %v, after %d checkpoints", name, l.due(), got.Checkpoints)
 		}
 	}
+}
+
+// The pool has the writer's rule for when the WAL counts as blocked.
+func TestPoolLogBlocked(t *testing.T) {
+	var l poolLog
+	for _, step := range []struct {
+		name        string
+		pages, done int64
+		busy        bool
+		now         int64
+		want, later time.Duration // at now, and 5 later
+	}{
+		{"nothing in the log", 0, 0, false, 10, 0, 0},
+		{"all moved", 7, 7, false, 20, 0, 0},
+		{"failed", -1, -1, false, 25, 0, 0},
+		{"some left", 9, 7, false, 30, 0, 5},
+		{"some left again", 12, 7, false, 40, 10, 15},
+		{"failed meanwhile", -1, -1, false, 45, 15, 20},
+		{"waited in vain", 12, 12, true, 50, 20, 25},
+		{"all moved", 12, 12, false, 60, 30, 30},
+		{"waited in vain, nothing left", 12, 12, true, 80, 30, 35},
+		{"emptied", 0, 0, false, 90, 40, 40},
+		{"another process checkpoints", -1, -1, true, 100, 40, 45},
+		{"emptied again", 0, 0, false, 110, 50, 50},
+	} {
+		l.note(step.pages, step.done, step.busy, step.now)
+		if now, later := l.blockedUntil(step.now), l.blockedUntil(step.now+5); now != step.want || later != step.later {
+			t.Errorf("%s: %v and %v, want %v and %v", step.name, now, later, step.want, step.later)
+		}
+	}
+	l.note(9, 7, false, writer.Now())
+	l.removed()
+	if over := l.blockedUntil(writer.Now()); over < 50 || l.blockedUntil(writer.Now()+1000) != over {
+		t.Errorf("it goes on after the WAL was removed, or was forgotten: %v", over)
+	}
+}
+
+// A checkpoint that somebody outside hindered counts, in every way in and whatever
+// SQLite calls it.
+func TestCheckpointHindered(t *testing.T) {
+	both(t, func(t *testing.T, needs engine.Needs) {
+		for _, code := range []sqliteh.Code{sqliteh.SQLITE_BUSY, sqliteh.SQLITE_LOCKED} {
+			faults := &writertest.Faults{}
+			opt := copyOf(t, accounts.SchemaRowid)
+			opt.Open, opt.Checkpoint = faults.Open, "off"
+			e := start(t, opt, needs)
+			observed := observe(e)
+			faults.Add(writertest.Rule{SQL: "CHECKPOINT", Code: code, Effect: writertest.Leave})
+			if err := e.Settle(t.Context()); writer.Code(err) != code {
+				t.Fatalf("Settle: %v", err)
+			}
+			during := observed().WALBlocked
+			if err := e.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			after := observed().WALBlocked
+			if during <= 0 || after < during || observed().WALBlocked != after {
+				t.Errorf("%s: blocked for %v while it was, %v and then %v afterwards", code, during, after, observed().WALBlocked)
+			}
+		}
+	})
 }
 
 // How long checkpoints held everybody up is known at any moment of them.

@@ -317,5 +317,10 @@ func (p *pool) Cold(ctx context.Context) error {
 	if p.cache == nil {
 		return errNoPageCache
 	}
-	return errors.Join(p.disconnect(), p.cache.Drop(), p.openConns())
+	closed := p.disconnect()
+	var s engine.Stats
+	if p.sizes(&s); s.WALFileBytes == 0 { // otherwise a reader still has it, and it goes on
+		p.log.removed()
+	}
+	return errors.Join(closed, p.cache.Drop(), p.openConns())
 }

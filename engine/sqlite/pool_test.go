@@ -167,6 +167,88 @@ func TestPoolCheckpointPolicy(t *testing.T) {
 	}
 }
 
+// A checkpoint that waits for readers holds everybody up, so it is less patient than
+// its connection, which has its patience back afterwards.
+func TestPoolCheckpointPatience(t *testing.T) {
+	for _, tt := range []struct{ pragma, waits, after string }{
+		{"", "50ms", "5000"}, {"1234", "50ms", "1234"}, {"20", "20ms", "20"},
+	} {
+		var mu sync.Mutex
+		patience, did := map[int]string{}, map[string]string{} // by connection, by checkpoint
+		faults := &writertest.Faults{Before: func(e writertest.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if timeout, is := strings.CutPrefix(e.SQL, "BUSY TIMEOUT "); is {
+				patience[e.Conn] = timeout
+			} else if mode, is := strings.CutPrefix(e.SQL, "CHECKPOINT "); is {
+				did[mode] = patience[e.Conn]
+			}
+		}}
+		opt := copyOf(t, accounts.SchemaRowid)
+		opt.Open, opt.Connections, opt.Checkpoint, opt.CheckpointMode = faults.Open, 2, "pages:1", "restart"
+		if tt.pragma != "" {
+			opt.Pragmas = map[string]string{"busy_timeout": tt.pragma}
+		}
+		e := start(t, opt, engine.Needs{Access: engine.Pooled})
+		release, err := e.(engine.Pinner).Pin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Update(t.Context(), nil, add(1, 1)); err != nil {
+			t.Error(err)
+		}
+		if err := e.Settle(t.Context()); e.Classify(err) != "busy" {
+			t.Errorf("Settle with a reader in the way: %v", err)
+		}
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+		for _, mode := range []string{"RESTART", "TRUNCATE"} {
+			if did[mode] != tt.waits {
+				t.Errorf("busy_timeout %q: %s waits for %q, want %s", tt.pragma, mode, did[mode], tt.waits)
+			}
+		}
+		for _, c := range e.(*pool).conns {
+			if got, err := c.Text("PRAGMA busy_timeout"); got != tt.after || err != nil {
+				t.Errorf("busy_timeout %q: it is %s afterwards, %v", tt.pragma, got, err)
+			}
+		}
+	}
+}
+
+// With a snapshot pinned the WAL outlives Cold, and goes on.
+func TestPoolColdPinned(t *testing.T) {
+	opt := copyOf(t, accounts.SchemaRowid)
+	e := start(t, opt, engine.Needs{Access: engine.Pooled})
+	write := func() engine.Stats {
+		interval := observe(e)
+		for range 5 {
+			if err := e.Update(t.Context(), nil, add(1, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return interval()
+	}
+	release, err := e.(engine.Pinner).Pin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := write()
+	if err := e.(engine.Cacher).Cold(t.Context()); errors.Is(err, errNoPageCache) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	after := write()
+	if after.WALBytes != before.WALBytes || after.WALPending != 2*before.WALPending {
+		t.Errorf("%d bytes were written before Cold and %d after it, %d and %d were pending",
+			before.WALBytes, after.WALBytes, before.WALPending, after.WALPending)
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A checkpoint that fails is not the failure of the transaction before it.
 func TestPoolCheckpointFails(t *testing.T) {
 	faults := &writertest.Faults{}

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
 
@@ -14,6 +14,7 @@ import (
 // poolConn is one connection with its statements.
 type poolConn struct {
 	*sqlconn.Conn
+	patience                       time.Duration // its busy timeout
 	stmts                          []sqliteh.Stmt
 	begin, commit, rollback, query sqliteh.Stmt
 	add, swap, record, readBegin   sqliteh.Stmt
@@ -34,11 +35,14 @@ func (p *pool) openConn() (*poolConn, error) {
 // prepare sets a fresh connection up and prepares its statements.
 func (p *pool) prepare(c *poolConn) (err error) {
 	c.DB.BusyTimeout(p.opt.busyTimeout)
-	for name, value := range pragmas(p.opt.Pragmas) {
+	for name, value := range pragmas(p.opt) {
+		if name == "journal_mode" && value == "" {
+			continue // it stays as it is
+		}
 		if err := c.Exec("PRAGMA " + name + "=" + value); err != nil {
 			return err
 		}
-		known, err := c.Integer("SELECT count(*) FROM pragma_pragma_list WHERE name = ?1", strings.ToLower(name))
+		known, err := c.Integer("SELECT count(*) FROM pragma_pragma_list WHERE name = ?1", name)
 		if err != nil {
 			return err
 		}
@@ -46,6 +50,11 @@ func (p *pool) prepare(c *poolConn) (err error) {
 			return fmt.Errorf("SQLite has no pragma %s; correct the name", name)
 		}
 	}
+	patience, err := c.Integer("PRAGMA busy_timeout") // a pragma may have set it
+	if err != nil {
+		return err
+	}
+	c.patience = time.Duration(patience) * time.Millisecond
 	if err := c.DB.AutoCheckpoint(0); err != nil {
 		return sqlconn.Wrap(c.DB, err)
 	}

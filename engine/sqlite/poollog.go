@@ -15,6 +15,10 @@ import (
 // https://www.sqlite.org/fileformat2.html#walformat
 const walFrameHeader = 24
 
+// checkpointBusy is how long a checkpoint waits for readers, at most, and everybody
+// for it. The writer's does so for as long.
+const checkpointBusy = 50 * time.Millisecond
+
 // poolLog follows the WAL of a pool and its checkpoints. The writer knows its own.
 type poolLog struct {
 	limit int64 // pages of WAL above which a checkpoint is due; 0 means never
@@ -31,6 +35,40 @@ type poolLog struct {
 	since     int64         // when the one that runs began, 0 if none does
 	blocked   int64         // when the present blockage by readers began, 0 if there is none
 	blockages time.Duration // those that are over
+}
+
+// removed is told that SQLite has emptied the WAL and removed it, as it does when
+// the last connection is closed. What was counted stays.
+func (l *poolLog) removed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pages, l.moved, l.dueAt, l.restarts = 0, 0, 0, false
+	l.unblocked(writer.Now())
+}
+
+// unblocked ends the present blockage, if there is one.
+func (l *poolLog) unblocked(now int64) {
+	l.blockages, l.blocked = l.blockedUntil(now), 0
+}
+
+// blockedUntil returns how long all blockages were until now.
+func (l *poolLog) blockedUntil(now int64) time.Duration {
+	if l.blocked == 0 {
+		return l.blockages
+	}
+	return l.blockages + time.Duration(now-l.blocked)
+}
+
+// note follows blockages with the rule of the writer: only attempts to empty the
+// WAL tell, one begins with the first that left pages behind or gave up waiting,
+// and is over with the first that moved everything. A failure tells nothing.
+func (l *poolLog) note(pages, done int64, busy bool, now int64) {
+	switch blocked := busy || done < pages; {
+	case blocked && l.blocked == 0:
+		l.blocked = now
+	case !blocked && pages >= 0:
+		l.unblocked(now)
+	}
 }
 
 // grown is told, after each COMMIT, how many pages the WAL held then. What two
@@ -83,6 +121,7 @@ func (l *poolLog) end(pages, done int64, busy, pinned bool) {
 	l.count++
 	l.took += time.Duration(now - l.since)
 	l.since = 0
+	l.note(pages, done, busy, now)
 	if pages < 0 { // it failed, or there is no WAL
 		return
 	}
@@ -90,13 +129,6 @@ func (l *poolLog) end(pages, done int64, busy, pinned bool) {
 		l.copied += l.pages - l.moved
 	} else {
 		l.copied += max(done-l.moved, 0)
-	}
-	switch left := busy || done < pages; {
-	case left && l.blocked == 0:
-		l.blocked = now
-	case !left && l.blocked != 0:
-		l.blockages += time.Duration(now - l.blocked)
-		l.blocked = 0
 	}
 	l.restarts = done >= pages
 	if l.restarts && !pinned && !busy { // it will, with however many pages
@@ -109,18 +141,14 @@ func (l *poolLog) end(pages, done int64, busy, pinned bool) {
 func (l *poolLog) stats(pageSize int64) engine.Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := engine.Stats{
+	return engine.Stats{
 		Checkpoints:     l.count,
 		CheckpointTime:  l.took,
 		CheckpointPages: l.copied,
 		WALBytes:        l.written * (pageSize + walFrameHeader),
-		WALBlocked:      l.blockages,
+		WALBlocked:      l.blockedUntil(writer.Now()),
 		WALPending:      (l.pages - l.moved) * (pageSize + walFrameHeader),
 	}
-	if l.blocked != 0 {
-		s.WALBlocked += time.Duration(writer.Now() - l.blocked)
-	}
-	return s
 }
 
 // checkpointIfDue checkpoints when the WAL is above its limit. It waits for the
@@ -144,8 +172,14 @@ func (p *pool) checkpointIfDue(c *poolConn) {
 // checkpoint runs while p.running is held.
 func (p *pool) checkpoint(c *poolConn, mode sqliteh.Checkpoint) error {
 	p.log.begin()
+	if mode != sqliteh.SQLITE_CHECKPOINT_PASSIVE {
+		c.DB.BusyTimeout(min(checkpointBusy, c.patience))
+		defer c.DB.BusyTimeout(c.patience)
+	}
 	pages, done, err := c.DB.Checkpoint("main", mode)
-	p.log.end(int64(pages), int64(done), writer.Primary(err) == sqliteh.SQLITE_BUSY, p.pins.held())
+	code := writer.Primary(err)
+	busy := code == sqliteh.SQLITE_BUSY || code == sqliteh.SQLITE_LOCKED
+	p.log.end(int64(pages), int64(done), busy, p.pins.held())
 	if err != nil {
 		return p.committed(sqlconn.Wrap(c.DB, err))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/tailscale/sqlite/sqliteh"
 
@@ -17,6 +18,8 @@ type queued struct {
 	file
 	health
 	foreign  bool // no account data set
+	closing  sync.Once
+	closeErr error // once closing is done
 	opt      writer.Options
 	settings engine.Settings
 	w        *writer.Writer
@@ -24,7 +27,7 @@ type queued struct {
 }
 
 func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
-	policy, err := ParseCheckpoint(opt.Checkpoint, opt.CheckpointMode, int64(opt.Spec.PageSize))
+	policy, err := ParseCheckpoint(opt.Checkpoint, opt.CheckpointMode, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +41,7 @@ func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
 		QueueLen:    opt.Queue,
 		Savepoints:  mode,
 		Readers:     opt.Readers,
-		Pragmas:     pragmas(opt.Pragmas),
+		Pragmas:     pragmas(opt),
 		NoCreate:    true,
 		Checkpoint:  policy,
 		Logger:      opt.Logger,
@@ -47,11 +50,6 @@ func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
 	}}
 	if err := e.file.open(opt); err != nil {
 		return nil, err
-	}
-	if e.foreign {
-		if err := e.foreignCheckpoint(opt); err != nil {
-			return nil, errors.Join(err, e.file.close())
-		}
 	}
 	if err := e.openWriter(ctx); err != nil {
 		return nil, errors.Join(err, e.file.close())
@@ -62,17 +60,6 @@ func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
 		e.settings.Savepoints = "each"
 	}
 	return e, nil
-}
-
-// foreignCheckpoint sets the checkpoint policy by the page size of the database
-// itself.
-func (e *queued) foreignCheckpoint(opt Options) error {
-	pageSize, err := e.pageSize()
-	if err != nil {
-		return err
-	}
-	e.opt.Checkpoint, err = ParseCheckpoint(opt.Checkpoint, opt.CheckpointMode, pageSize)
-	return err
 }
 
 // checkpointName describes the checkpoint policy in the words of its flags.
@@ -215,7 +202,10 @@ func (e *queued) InDoubt(err error) (group any, ok bool) { return inDoubt(err) }
 func (e *queued) Now() int64 { return writer.Now() }
 
 func (e *queued) Close() error {
-	return errors.Join(e.check(), e.pins.close(), stopped(e.w.Close()), e.file.close())
+	e.closing.Do(func() {
+		e.closeErr = errors.Join(e.check(), e.pins.close(), stopped(e.w.Close()), e.file.close())
+	})
+	return e.closeErr
 }
 
 // Cold implements engine.Cacher.

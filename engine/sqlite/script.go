@@ -21,6 +21,14 @@ func (e *queued) UpdateSQL(ctx context.Context, t *engine.Timing, fn func(engine
 	}))
 }
 
+// PrepareSQL implements engine.Scripter.
+func (e *queued) PrepareSQL(ctx context.Context, sql string) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	return stopped(e.w.Prepare(ctx, sql))
+}
+
 // Run implements engine.SQLTx. The writer keeps each text prepared; without a row
 // nothing is allocated for numbers.
 func (s script) Run(sql string, args []any, row *engine.Row) error {

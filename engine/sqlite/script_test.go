@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/internal/sqlconn"
 	"github.com/tpssim/tpssim/writer"
+	"github.com/tpssim/tpssim/writer/writertest"
 )
 
 // foreign returns the options of a database that is no account data set.
@@ -163,12 +165,10 @@ func TestScriptAllocatesNothing(t *testing.T) {
 func TestForeign(t *testing.T) {
 	opt := foreign(t, "8192")
 	opt.Checkpoint = "bytes:64KiB"
+	opt.Pragmas = map[string]string{"journal_mode": "wal"}
 	e := start(t, opt, engine.Needs{})
 	if got := e.Settings(); got.PageSize != 8192 || got.JournalMode != "wal" || got.Synchronous != "full" {
 		t.Errorf("settings: %+v", got)
-	}
-	if pages := e.(*queued).opt.Checkpoint.Pages; pages != 8 {
-		t.Errorf("64 KiB are %d pages of 8 KiB", pages)
 	}
 	if err := e.Reset(t.Context()); err != nil {
 		t.Errorf("Reset: %v", err)
@@ -203,5 +203,152 @@ func TestForeign(t *testing.T) {
 	if e, err := Open(t.Context(), opt, engine.Needs{Access: engine.Pooled}); err == nil {
 		e.Close()
 		t.Error("the pool opened it")
+	}
+}
+
+// A policy in bytes goes by the page size of the database.
+func TestForeignCheckpoint(t *testing.T) {
+	opt := foreign(t, "8192")
+	opt.Checkpoint = "bytes:64KiB"
+	opt.Pragmas = map[string]string{"journal_mode": "wal"}
+	e := start(t, opt, engine.Needs{})
+	s := e.(engine.Scripter)
+	if err := errors.Join(run(s, nil, "INSERT INTO thing(id) VALUES (1)"), e.Settle(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	observed := observe(e)
+	got := observed()
+	for range 20 {
+		if err := run(s, nil, "UPDATE thing SET parent = coalesce(parent, 0) + 1"); err != nil { // one page
+			t.Fatal(err)
+		}
+		if got = quiet(t, e, observed); got.Checkpoints > 0 {
+			break
+		}
+	}
+	if got.Checkpoints != 1 || got.WALBytes != 8*(8192+walFrameHeader) {
+		t.Errorf("%d checkpoints after %d bytes", got.Checkpoints, got.WALBytes)
+	}
+}
+
+// Somebody's database stays in its journal mode unless another one is asked for.
+func TestForeignJournalMode(t *testing.T) {
+	for _, tt := range []struct {
+		found   string
+		pragmas map[string]string
+		want    string
+	}{
+		{"delete", nil, "delete"},
+		{"wal", nil, "wal"},
+		{"delete", map[string]string{"synchronous": "off"}, "delete"},
+		{"delete", map[string]string{"Journal_Mode": "WAL"}, "wal"},
+		{"wal", map[string]string{"journal_mode": "truncate"}, "truncate"},
+	} {
+		opt := foreign(t, "4096")
+		raw(t, opt.Path, "PRAGMA journal_mode="+tt.found)
+		opt.Pragmas = tt.pragmas
+		e := start(t, opt, engine.Needs{})
+		if got := e.Settings().JournalMode; got != tt.want {
+			t.Errorf("%s with %v: the settings say %s", tt.found, tt.pragmas, got)
+		}
+		if err := errors.Join(run(e.(engine.Scripter), nil, "INSERT INTO thing(value) VALUES (1)"), e.Settle(t.Context()), e.Close()); err != nil {
+			t.Error(err)
+		}
+		want := tt.want
+		if want == "truncate" { // which is of the connection: the file knows only of WAL
+			want = "delete"
+		}
+		if got := raw(t, opt.Path, "PRAGMA journal_mode"); got != want {
+			t.Errorf("%s with %v: afterwards it is %s", tt.found, tt.pragmas, got)
+		}
+	}
+}
+
+// An Open that fails leaves nothing beside somebody's database, and one that is in
+// use is not even looked at.
+func TestForeignRefused(t *testing.T) {
+	opt := foreign(t, "4096")
+	opt.Checkpoint = "bytes:64KiB"
+	raw(t, opt.Path, "PRAGMA journal_mode=wal")
+	opened := 0
+	opt.Open = (&writertest.Faults{Before: func(e writertest.Event) {
+		if e.SQL == "OPEN" {
+			opened++
+		}
+	}}).Open
+	refused := func(says string, files int) {
+		t.Helper()
+		if e, err := Open(t.Context(), opt, engine.Needs{}); err == nil {
+			e.Close()
+			t.Errorf("%s: it was opened", says)
+		} else if !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+		if left, err := os.ReadDir(filepath.Dir(opt.Path)); err != nil || len(left) != files {
+			t.Errorf("%s: the folder holds %v (%v)", says, left, err)
+		}
+	}
+	release, err := writer.Lock(opt.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(writer.ErrInUse.Error(), 2) // it and the lock
+	if opened != 0 {
+		t.Errorf("%d connections were opened to a database in use", opened)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	opt.Pragmas = map[string]string{"cash_size": "1"}
+	refused("cash_size", 1)
+}
+
+// PrepareSQL says what is wrong with a statement, and runs none.
+func TestPrepareSQL(t *testing.T) {
+	s := scripter(t)
+	e := s.(engine.Engine)
+	if err := run(s, nil, "INSERT INTO thing(id, value) VALUES (1, 'one')"); err != nil {
+		t.Fatal(err)
+	}
+	before := quiet(t, e, e.Stats)
+	for sql, want := range map[string]struct {
+		target error
+		says   string
+	}{
+		"DELETE FROM thing WHERE id = ?1":    {nil, ""},
+		"CREATE TEMP TABLE mine(id)":         {nil, ""},
+		"INSERT INTO mine VALUES (1)":        {nil, "no such table: mine"},
+		"BEGIN":                              {writer.ErrTxControl, ""},
+		"COMMIT":                             {writer.ErrTxControl, ""},
+		"/* mine */ PRAGMA user_version = 3": {writer.ErrTxControl, ""},
+		"SELECT 1; DELETE FROM thing":        {writer.ErrMultiple, ""},
+		"SELEC 1":                            {nil, `near "SELEC": syntax error`},
+		"UPDATE thing SET missing = 1":       {nil, "no such column: missing"},
+	} {
+		err := s.PrepareSQL(t.Context(), sql)
+		if fails := want.target != nil || want.says != ""; fails != (err != nil) {
+			t.Errorf("%s: %v", sql, err)
+		} else if fails && (want.target != nil && err != want.target || !strings.Contains(err.Error(), want.says)) {
+			t.Errorf("%s: %v, want %v %s", sql, err, want.target, want.says)
+		}
+	}
+	if got := quiet(t, e, e.Stats).Sub(before); got.Batches != 0 || got.Commits != 0 {
+		t.Errorf("it was counted as work: %+v", got)
+	}
+	row := new(engine.Row)
+	if err := run(s, row, "SELECT count(*), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_temp_schema) FROM thing"); err != nil ||
+		!reflect.DeepEqual(row.Values, []any{int64(1), int64(0), int64(0)}) {
+		t.Errorf("something was run: %v, %v", row.Values, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.PrepareSQL(ctx, "SELECT 1"); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that had ended: %v", err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := s.PrepareSQL(t.Context(), "SELECT 1"); e.Classify(err) != "closed" {
+		t.Errorf("after Close: %v", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"runtime"
 	"strings"
@@ -38,8 +37,9 @@ type Options struct {
 	Path string        // a data set that is complete
 	Spec accounts.Spec // what it holds
 	// Foreign says that Path is any SQLite database, for engine.Scripter alone:
-	// Spec is not used, Reset does nothing, and what is asked of accounts fails.
-	// The pool cannot open one.
+	// Spec is not used, Reset does nothing, and what is asked of accounts fails. It
+	// stays in the journal mode that it is found in unless Pragmas names one. The
+	// pool cannot open one.
 	Foreign     bool
 	Pragmas     map[string]string // as in writer.Options
 	MaxBatch    int
@@ -75,13 +75,19 @@ func Open(ctx context.Context, opt Options, needs engine.Needs) (engine.Engine, 
 	return openQueued(ctx, opt)
 }
 
-// pragmas returns user's pragmas over the defaults, the same for every way in.
-func pragmas(user map[string]string) map[string]string {
+// pragmas returns the user's pragmas, in lower case, over the defaults, the same
+// for every way in.
+func pragmas(opt Options) map[string]string {
 	p := map[string]string{"journal_mode": "wal", "synchronous": "full", "cache_size": "-65536", "temp_store": "memory"}
 	if runtime.GOOS == "darwin" {
 		p["fullfsync"] = "on" // the writer does so by itself, the pool must not be cheaper
 	}
-	maps.Copy(p, user)
+	if opt.Foreign {
+		p["journal_mode"] = "" // as it is
+	}
+	for name, value := range opt.Pragmas {
+		p[strings.ToLower(name)] = value
+	}
 	return p
 }
 
@@ -108,7 +114,8 @@ const DefaultCheckpoint = "pages:4000"
 const defaultCheckpointPages = 4000
 
 // ParseCheckpoint reads a checkpoint policy: "pages:4000", "bytes:64MiB", "idle"
-// or "off"; "" is DefaultCheckpoint. Bytes are divided by pageSize.
+// or "off"; "" is DefaultCheckpoint. Bytes become pages of pageSize, and stay bytes
+// when that is 0, for the writer to divide.
 func ParseCheckpoint(policy, mode string, pageSize int64) (writer.Checkpoint, error) {
 	m, ok := checkpointModes[mode]
 	if !ok {
@@ -132,7 +139,11 @@ func ParseCheckpoint(policy, mode string, pageSize int64) (writer.Checkpoint, er
 	case kind == "bytes":
 		var n int64
 		n, err = quantity.Size(value)
-		c.Pages = int(max(n/max(pageSize, 1), 1))
+		if pageSize == 0 {
+			c.Bytes = max(n, 1)
+		} else {
+			c.Pages = int(min(max(n/pageSize, 1), math.MaxInt32))
+		}
 	default:
 		err = errors.New("unknown")
 	}

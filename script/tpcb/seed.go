@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -59,8 +57,6 @@ const (
 	commitRows = 1_000_000
 	// cacheKiB bounds SQLite's page cache. Appending needs little.
 	cacheKiB = 16 << 10
-	// partialSuffix names the file that becomes the database when it is whole.
-	partialSuffix = "-partial"
 )
 
 // fillerLen is the length of an account's filler: char(84), padded with blanks.
@@ -115,8 +111,10 @@ func Forecast(o Options) (int64, error) {
 
 // Seed makes the tables in a new file at path. It is made beside its place, at
 // path-partial, and renamed when it is whole and synced: a kill at any moment leaves
-// no database, or a complete one, and the next Seed removes the rest. The folder must
-// be there. When ctx ends, nothing is left, and the error wraps ctx's.
+// no database, or a complete one, and the next Seed removes the rest, be it of these
+// tables or of an account data set. What somebody else puts at path meanwhile is not
+// replaced: the error wraps dataset.ErrTaken. The folder must be there. When ctx ends,
+// nothing is left, and the error wraps ctx's.
 //
 // Afterwards the database is in WAL mode, without a -wal beside it, and durable.
 func Seed(ctx context.Context, path string, opts Options) (made Made, err error) {
@@ -124,10 +122,11 @@ func Seed(ctx context.Context, path string, opts Options) (made Made, err error)
 	if opts, err = opts.withDefaults(); err != nil {
 		return Made{}, err
 	}
-	place, err := resolve(path)
-	if err != nil {
+	found, err := dataset.Look(path)
+	if err != nil && !errors.Is(err, dataset.ErrNotExist) {
 		return Made{}, err
 	}
+	place := found.Path
 	if opts.Lock != nil {
 		release, lockErr := opts.Lock(place)
 		if lockErr != nil {
@@ -135,7 +134,7 @@ func Seed(ctx context.Context, path string, opts Options) (made Made, err error)
 		}
 		defer func() { err = errors.Join(err, release()) }()
 	}
-	s := seeder{path: place, partial: place + partialSuffix, opts: opts}
+	s := seeder{path: place, partial: place + dataset.PartialSuffix, opts: opts}
 	if err := s.run(ctx); err != nil {
 		return Made{}, explain(s.path, err)
 	}
@@ -156,11 +155,11 @@ type seeder struct {
 func (s *seeder) accounts() int64 { return s.opts.Scale * accountRows }
 
 func (s *seeder) run(ctx context.Context) (err error) {
-	replace, err := s.mayWrite()
-	if err != nil {
+	if err := dataset.RemovePartial(s.path); err != nil {
 		return err
 	}
-	if err := s.removeLeftover(); err != nil {
+	replace, err := s.mayWrite()
+	if err != nil {
 		return err
 	}
 	if err := s.mustFit(); err != nil {
@@ -168,88 +167,43 @@ func (s *seeder) run(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, removeAll(s.partial))
+			err = errors.Join(err, dataset.RemovePartial(s.path))
 		}
 	}()
 	if err := s.write(ctx); err != nil {
 		return err
 	}
-	if err := syncPath(s.partial, os.O_RDWR); err != nil {
+	if err := syncFile(s.partial); err != nil {
 		return err
 	}
-	if replace { // again: somebody may have opened it since
-		if err := s.mustBeUnused(); err != nil {
-			return err
-		}
-	}
-	return s.takeName()
+	return dataset.TakeName(s.path, replace)
 }
 
-// mayWrite finds out whether the path is free, or holds what may be replaced.
-func (s *seeder) mayWrite() (replace bool, err error) {
+// mayWrite finds out whether the path is free, or holds what may be replaced. In the
+// latter case mayReplace repeats the check: that is to be done once more when the new
+// file is ready.
+func (s *seeder) mayWrite() (mayReplace func() error, err error) {
+	if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := dataset.Look(s.path); err != nil && !errors.Is(err, dataset.ErrNotExist) {
+			return nil, err
+		}
+		return nil, nil // what has come there since is refused in the end
+	}
+	return s.mayReplace, s.mayReplace()
+}
+
+// mayReplace refuses what lies at the path unless it may be replaced: an empty file,
+// or with Overwrite pgbench's tables, that no other process has open.
+func (s *seeder) mayReplace() error {
 	info, err := Inspect(s.path)
 	switch {
-	case errors.Is(err, dataset.ErrNotExist):
-		if _, err := os.Stat(s.path); err != nil {
-			return false, nil
-		}
-		return true, s.mustBeUnused() // an empty file, of which somebody may be about to make a database
+	case errors.Is(err, dataset.ErrNotExist): // an empty file, of which somebody may be about to make a database
 	case err != nil:
-		return false, err
+		return err
 	case !s.opts.Overwrite:
-		return false, refuse(s.path, ErrExists, "at scale %d: choose another path, or say that it is to be overwritten", info.Scale)
+		return refuse(s.path, ErrExists, "at scale %d: choose another path, or say that it is to be overwritten", info.Scale)
 	}
-	return true, s.mustBeUnused()
-}
-
-// mustBeUnused refuses a database that another process has open. In WAL mode a
-// connection shows to others only by the shared lock that it keeps on the file: an
-// exclusive one is what finds it. Closing tidies a -wal up.
-func (s *seeder) mustBeUnused() error {
-	c, err := sqlconn.Open(nil, s.path, sqlconn.Existing)
-	if err != nil {
-		return err
-	}
-	err = c.Exec("PRAGMA locking_mode = EXCLUSIVE")
-	if err == nil {
-		err = c.Exec("BEGIN EXCLUSIVE") // the end of the connection ends it
-	}
-	return errors.Join(err, c.Close())
-}
-
-// removeLeftover removes what an earlier seeding that was killed left, and refuses
-// what is none.
-func (s *seeder) removeLeftover() error {
-	info, err := os.Lstat(s.partial)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	ours := info.Mode().IsRegular()
-	if ours && info.Size() > 0 {
-		var id int64
-		err := read(s.partial, func(c *sqlconn.Conn) (err error) {
-			id, err = c.Integer("PRAGMA application_id")
-			return err
-		})
-		ours = err == nil && (id == ApplicationID || id == dataset.ApplicationID)
-	}
-	if !ours {
-		return refuse(s.partial, dataset.ErrNotOurs, "it has the name of an unfinished database: move it away, or choose another path")
-	}
-	return removeAll(s.partial)
-}
-
-// removeAll removes a database with its journals.
-func removeAll(path string) (err error) {
-	for _, suffix := range []string{"-wal", "-shm", "-journal", ""} {
-		if rerr := os.Remove(path + suffix); !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
-		}
-	}
-	return err
+	return dataset.MustBeUnused(s.path)
 }
 
 // mustFit compares the forecast with the free space.
@@ -275,16 +229,17 @@ func (s *seeder) write(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.conn.Close()) }()
-	// Nobody sees this file before it is whole and synced: it needs no journal and no
-	// syncing on the way.
+	// Nobody sees this file before it is whole and synced: it needs no journal, and no
+	// syncing on the way but of what it is known by.
 	setup := []string{
 		fmt.Sprintf("PRAGMA page_size = %d", s.opts.PageSize),
 		fmt.Sprintf("PRAGMA cache_size = -%d", cacheKiB),
 		"PRAGMA journal_mode = OFF",
-		"PRAGMA synchronous = OFF",
 		"PRAGMA locking_mode = EXCLUSIVE",
-		// Committed first, so that what a kill leaves is known for ours.
+		// On the disk before anything else, so that what is left is known for ours.
+		"PRAGMA synchronous = FULL",
 		fmt.Sprintf("PRAGMA application_id = %d", ApplicationID),
+		"PRAGMA synchronous = OFF",
 		fmt.Sprintf("PRAGMA user_version = %d", formatVersion),
 		"BEGIN",
 	}
@@ -384,34 +339,9 @@ func insert(c *sqlconn.Conn, stmt sqliteh.Stmt, aid int64) error {
 	return nil
 }
 
-// takeName gives the partial file the database's name. Journals that an earlier
-// database of that name may have left hold nothing, but SQLite would apply them to
-// this one.
-func (s *seeder) takeName() error {
-	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
-		if err := os.Remove(s.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := syncFolder(s.path); err != nil {
-		return err
-	}
-	if err := os.Rename(s.partial, s.path); err != nil {
-		return err
-	}
-	return syncFolder(s.path)
-}
-
-// syncFolder makes the names in the folder of path durable.
-func syncFolder(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil // folders cannot be opened there, and need no sync
-	}
-	return syncPath(filepath.Dir(path), os.O_RDONLY)
-}
-
-func syncPath(path string, flag int) error {
-	f, err := os.OpenFile(path, flag, 0)
+// syncFile makes the contents of a file durable.
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -38,7 +37,7 @@ import (
 
 // ApplicationID is the number in the database header (PRAGMA application_id) that
 // says that the file holds these tables: "TPSb" in ASCII.
-const ApplicationID int64 = 0x54505362
+const ApplicationID = dataset.TPCBApplicationID
 
 // formatVersion (PRAGMA user_version) is raised when the tables change so that an
 // older program would misread them.
@@ -72,37 +71,35 @@ type Info struct {
 
 // Inspect tells whether the file at path holds these tables, and at which scale. It
 // changes nothing and leaves no file behind, but for recovering what a process that
-// died had committed.
+// died had committed to such tables. What is something else is not opened at all.
 //
 // The error wraps dataset.ErrNotExist when there is no file or an empty one,
-// dataset.ErrNotOurs when it holds something else, an account data set included, and
-// otherwise an error of package dataset.
+// dataset.ErrNotOurs when it holds something else, an account data set included,
+// dataset.ErrFormat when another version made the tables, and otherwise an error of
+// package dataset.
 func Inspect(path string) (Info, error) {
-	_, err := dataset.Inspect(path)
-	switch {
-	case err == nil:
-		return Info{}, refuse(path, dataset.ErrNotOurs, "it holds an account data set, not pgbench's tables: choose another path")
-	case !errors.Is(err, dataset.ErrNotOurs):
+	found, err := dataset.Look(path)
+	if err != nil {
 		return Info{}, err // which says what to do
 	}
-	info := Info{}
-	if info.Path, err = resolve(path); err != nil {
-		return Info{}, err
+	if found.Kind != dataset.KindTPCB {
+		return Info{}, refuse(path, dataset.ErrNotOurs, "it holds an account data set, not pgbench's tables: choose another path")
 	}
+	info := Info{Path: found.Path}
 	err = read(info.Path, func(c *sqlconn.Conn) error {
-		id, err := c.Integer("PRAGMA application_id")
-		if err != nil {
-			return err
-		}
-		if id != ApplicationID {
-			return refuse(path, dataset.ErrNotOurs, "choose another path (application_id %#x instead of %#x)", id, ApplicationID)
-		}
 		version, err := c.Integer("PRAGMA user_version")
 		if err != nil {
 			return err
 		}
 		if version != formatVersion {
 			return refuse(path, dataset.ErrFormat, "format %d, this program knows %d: seed again at another path", version, formatVersion)
+		}
+		made, err := c.Integer("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('pgbench_branches', 'pgbench_tellers', 'pgbench_accounts', 'pgbench_history')")
+		if err != nil {
+			return err
+		}
+		if made != int64(len(tables)) {
+			return refuse(path, dataset.ErrCorrupt, "delete it and seed again (of its %d tables %d are there)", len(tables), made)
 		}
 		info.Scale, err = c.Integer("SELECT count(*) FROM pgbench_branches")
 		return err
@@ -163,18 +160,6 @@ func read(path string, f func(*sqlconn.Conn) error) error {
 	return errors.Join(f(c), c.Close())
 }
 
-// resolve makes a path absolute and follows symbolic links, if there is a file.
-func resolve(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("tpcb: %s: %w", path, err)
-	}
-	if resolved, err := filepath.EvalSymlinks(abs); err == nil {
-		return resolved, nil
-	}
-	return abs, nil
-}
-
 // refuse builds this package's one form of an error.
 func refuse(path string, why error, advice string, args ...any) error {
 	return fmt.Errorf("tpcb: %s: %w: %s", path, why, fmt.Sprintf(advice, args...))
@@ -183,7 +168,7 @@ func refuse(path string, why error, advice string, args ...any) error {
 // explained are the errors that say already what to do.
 var explained = []error{
 	dataset.ErrNotExist, dataset.ErrNoFolder, dataset.ErrNotFile, dataset.ErrOrphan, dataset.ErrNotDatabase, dataset.ErrNotOurs,
-	dataset.ErrFormat, dataset.ErrCorrupt, dataset.ErrNoSpace, dataset.ErrLocked, dataset.ErrReadOnly, ErrExists, ErrInconsistent,
+	dataset.ErrFormat, dataset.ErrCorrupt, dataset.ErrNoSpace, dataset.ErrLocked, dataset.ErrReadOnly, dataset.ErrTaken, ErrExists, ErrInconsistent,
 }
 
 // explain turns what SQLite or the system answered into an error that says what to

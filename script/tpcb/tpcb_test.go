@@ -40,6 +40,12 @@ func TestMain(m *testing.M) {
 		}})
 		fmt.Fprintln(os.Stderr, "it did not die:", err)
 		os.Exit(1)
+	case "seeds":
+		if _, err := Seed(context.Background(), path, Options{}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	case "reads":
 		c, err := sqlconn.Open(nil, path, sqlconn.Existing)
 		if err == nil {
@@ -272,7 +278,7 @@ func TestRefusals(t *testing.T) {
 		{name: "no folder", make: func(*testing.T, string) {}, path: "no/x.db", want: dataset.ErrNoFolder},
 		{name: "a folder", make: func(*testing.T, string) {}, path: ".", want: dataset.ErrNotFile},
 		{name: "an orphan", make: func(t *testing.T, path string) { text(t, path+"-wal") }, want: dataset.ErrOrphan},
-		{name: "somebody's partial", make: func(t *testing.T, path string) { text(t, path+partialSuffix) }, want: dataset.ErrNotOurs, says: "unfinished"},
+		{name: "somebody's partial", make: func(t *testing.T, path string) { text(t, path+dataset.PartialSuffix) }, want: dataset.ErrNotOurs, says: "unfinished"},
 		{name: "no room", make: func(*testing.T, string) {}, opts: Options{FreeBytes: func(string) (uint64, error) { return 1 << 20, nil }}, want: dataset.ErrNoSpace, says: "1.0 MiB are free"},
 		{name: "a lock", make: func(*testing.T, string) {}, opts: Options{Lock: func(string) (func() error, error) { return nil, os.ErrDeadlineExceeded }}, want: os.ErrDeadlineExceeded},
 	} {
@@ -329,30 +335,12 @@ func TestOverwrite(t *testing.T) {
 
 	// Not while another process has it open, which in WAL mode holds no lock that
 	// writing would meet.
-	c := child(t, "reads", path)
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line := make([]byte, len("open <nil>"))
-	if _, err := io.ReadFull(out, line); err != nil || string(line) != "open <nil>" {
-		t.Fatalf("the child says %q, %v", line, err)
-	}
-	_, err = Seed(context.Background(), path, Options{Overwrite: true})
+	end := opened(t, path)
+	_, err := Seed(context.Background(), path, Options{Overwrite: true})
 	if !errors.Is(err, dataset.ErrLocked) {
 		t.Errorf("while it is open: %v", err)
 	}
-	in.Close()
-	if err := c.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	end()
 	seed(t, path, Options{Overwrite: true})
 	only(t, path, filepath.Base(path))
 }
@@ -387,7 +375,7 @@ func TestKilled(t *testing.T) {
 	if err := child(t, "dies", path).Run(); err != nil {
 		t.Fatal(err)
 	}
-	only(t, path, filepath.Base(path)+partialSuffix)
+	only(t, path, filepath.Base(path)+dataset.PartialSuffix)
 	if _, err := Inspect(path); !errors.Is(err, dataset.ErrNotExist) {
 		t.Errorf("after the kill: %v", err)
 	}
