@@ -15,18 +15,7 @@ import (
 // is the share of the database that was in memory beforehand, negative if that
 // could not be seen.
 func (s *session) fill(res *tps.Result, resident float64) {
-	res.Scenario = s.Scenario.Name
-	res.Load.RandomSeed = s.RandomSeed
-	res.Load.Dist, res.Load.Layout = s.DistName, s.LayoutName
-	res.Load.DistParameters = s.DistParameters
-	res.Load.Rows, res.Load.Schema = s.Spec.Rows, string(s.Spec.Schema)
-	res.Load.PayloadBytes, res.Load.Indexes = s.Spec.Payload, s.Spec.Indexes
-	res.Load.ReadsPerTx = s.Reads
-	res.Load.Think, res.Load.MaxTries, res.Load.PinReader = s.Think, s.MaxTries, s.PinReader
-	if s.Think > 0 && !s.Scenario.ThinksOutside {
-		res.Load.ThinkBound = 1 / s.Think.Seconds()
-	}
-	res.Load.Cache = s.Cache
+	s.describe(res)
 	res.Settings = tps.Settings(s.engine.Settings())
 	if res.MedianRun < len(s.rounds) {
 		shown := s.rounds[res.MedianRun]
@@ -46,6 +35,22 @@ func (s *session) fill(res *tps.Result, resident float64) {
 		s.verify(res)
 	}
 	res.Warnings = append(res.Warnings, s.warnings(res, resident)...)
+}
+
+// describe says what was run on what.
+func (s *session) describe(res *tps.Result) {
+	res.Scenario = s.Scenario.Name
+	res.Load.RandomSeed = s.RandomSeed
+	res.Load.Dist, res.Load.Layout = s.DistName, s.LayoutName
+	res.Load.DistParameters = s.DistParameters
+	res.Load.Rows, res.Load.Schema = s.Spec.Rows, string(s.Spec.Schema)
+	res.Load.PayloadBytes, res.Load.Indexes = s.Spec.Payload, s.Spec.Indexes
+	res.Load.ReadsPerTx = s.Reads
+	res.Load.Think, res.Load.MaxTries, res.Load.PinReader = s.Think, s.MaxTries, s.PinReader
+	if s.Think > 0 && !s.Scenario.ThinksOutside {
+		res.Load.ThinkBound = 1 / s.Think.Seconds()
+	}
+	res.Load.Cache = s.Cache
 }
 
 // writerStats converts an engine's statistics of the round that res is of.

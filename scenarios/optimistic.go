@@ -1,7 +1,6 @@
 package scenarios
 
 import (
-	"context"
 	"errors"
 
 	"github.com/tpssim/tpssim/engine"
@@ -16,9 +15,9 @@ var errLost = errors.New("scenarios: another transaction was faster")
 // balances in place of the old ones. Every value that the decision rests on is
 // compared, so it does not matter whether an account changed and changed back
 // meanwhile: the decision would be the same. Who loses reads again and tries again.
-func optimistic(w *work, ctx context.Context, i uint64, tr *tps.Trace) error {
+func optimistic(w *work, i uint64, tr *tps.Trace) error {
 	for try := 1; ; try++ {
-		c := &call{w: w, ctx: ctx, i: i, intended: tr.Intended}
+		c := &call{w: w, i: i, intended: tr.Intended}
 		err := c.outcome(c.compareAndSet(tr))
 		switch {
 		case try > 1 && errors.Is(err, tps.ErrSkipped): // it was begun, and is late for another try
@@ -49,7 +48,7 @@ func (c *call) compareAndSet(tr *tps.Trace) error {
 	}
 	read := w.engine.Now()
 	tr.Read(read - start)
-	if err := w.think(c.ctx); err != nil {
+	if err := w.think(); err != nil {
 		return err
 	}
 	if w.Think > 0 {

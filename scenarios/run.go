@@ -136,7 +136,6 @@ type session struct {
 	rounds    []round
 	began     engine.Stats // when the round did
 	sampled   engine.Stats // at the last sample
-	measuring bool         // no warm-up
 	unpin     func() error
 	foreign   bool
 	unproved  error // why the balances could not be read after the load
@@ -183,7 +182,7 @@ func (s *session) configure() {
 	case scenario.Direct:
 		l.BatchOp = s.batchOp
 	case scenario.op != nil:
-		l.Op = func(ctx context.Context, i uint64, tr *tps.Trace) error { return scenario.op(s.work, ctx, i, tr) }
+		l.Op = func(_ context.Context, i uint64, tr *tps.Trace) error { return scenario.op(s.work, i, tr) }
 	default:
 		l.Op = s.op
 	}
@@ -203,7 +202,7 @@ func (s *session) configure() {
 
 // run runs the load, between two readings of the balances when there are some.
 func (s *session) run(ctx context.Context) (*tps.Result, error) {
-	s.endless = context.WithoutCancel(ctx)
+	s.ctx, s.endless = ctx, context.WithoutCancel(ctx)
 	cacher, _ := s.engine.(engine.Cacher)
 	resident := -1.0
 	if cacher != nil {

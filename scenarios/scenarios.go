@@ -4,7 +4,6 @@
 package scenarios
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,9 +33,9 @@ type Scenario struct {
 	// not hold it meanwhile.
 	ThinksOutside bool
 	// op is one transaction as its caller sees it.
-	op func(w *work, ctx context.Context, i uint64, tr *tps.Trace) error
+	op func(w *work, i uint64, tr *tps.Trace) error
 	// body is what of it runs inside the database's transaction.
-	body func(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error
+	body func(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error
 }
 
 // Default is the scenario that runs when none is named.
@@ -129,11 +128,11 @@ var (
 )
 
 // transfer moves money between two accounts, with application code in between.
-func transfer(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
+func transfer(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
 	if err := tx.Add(t.From, -amount); err != nil {
 		return err
 	}
-	if err := w.think(ctx); err != nil {
+	if err := w.think(); err != nil {
 		return err
 	}
 	if err := w.fail(i); err != nil {
@@ -143,8 +142,8 @@ func transfer(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.T
 }
 
 // ledger is transfer with a record of it.
-func ledger(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
-	if err := transfer(ctx, w, tx, i, t, amount); err != nil {
+func ledger(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
+	if err := transfer(w, tx, i, t, amount); err != nil {
 		return err
 	}
 	return tx.Record(t.From, t.To, amount)
@@ -156,7 +155,7 @@ const shortEvery = 10
 
 // funds is transfer behind a look at the balance. Every tenth asks for more than
 // the account holds and is refused.
-func funds(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
+func funds(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error {
 	balance, err := tx.Balance(t.From)
 	if err != nil {
 		return err
@@ -168,5 +167,5 @@ func funds(ctx context.Context, w *work, tx engine.Tx, i uint64, t accounts.Tran
 	if asked > balance {
 		return ErrFunds
 	}
-	return transfer(ctx, w, tx, i, t, amount)
+	return transfer(w, tx, i, t, amount)
 }

@@ -78,7 +78,7 @@ func (s *Scripts) names() []string {
 }
 
 // scripted is one transaction of a script.
-func scripted(w *work, ctx context.Context, i uint64, tr *tps.Trace) error {
+func scripted(w *work, i uint64, tr *tps.Trace) error {
 	scripter, ok := w.engine.(engine.Scripter)
 	if !ok {
 		return errNoScripts
@@ -90,11 +90,11 @@ func scripted(w *work, ctx context.Context, i uint64, tr *tps.Trace) error {
 	}
 	defer w.Scripts.envs[k].Put(env)
 	env.Reset(w.RandomSeed, i)
-	run := &scriptRun{w: w, ctx: ctx, tr: tr, script: w.Scripts.Mix.Scripts[k].Script}
+	run := &scriptRun{w: w, tr: tr, script: w.Scripts.Mix.Scripts[k].Script}
 	if err := env.Run(script.Before, run); err != nil {
 		return err
 	}
-	c := &call{w: w, ctx: ctx, i: i, intended: tr.Intended + run.thought}
+	c := &call{w: w, i: i, intended: tr.Intended + run.thought}
 	err = c.outcome(scripter.UpdateSQL(w.endless, (*engine.Timing)(&tr.Timing), func(tx engine.SQLTx) error {
 		return c.run(func() error {
 			run.tx = tx
@@ -112,7 +112,6 @@ func scripted(w *work, ctx context.Context, i uint64, tr *tps.Trace) error {
 // scriptRun is one transaction of a script as its commands see it.
 type scriptRun struct {
 	w      *work
-	ctx    context.Context
 	tr     *tps.Trace
 	script *script.Script
 	tx     engine.SQLTx // nil outside the transaction
@@ -141,7 +140,7 @@ func (r *scriptRun) Exec(step int, sql string, args []any, row *script.Row) erro
 
 // Sleep implements script.Executor. Inside the transaction it holds the writer.
 func (r *scriptRun) Sleep(d time.Duration) error {
-	if err := sleep(r.ctx, d); err != nil {
+	if err := r.w.sleep(d); err != nil {
 		return err
 	}
 	if r.tx == nil {

@@ -17,7 +17,8 @@ type work struct {
 	engine     engine.Engine
 	pool       *accounts.Pool
 	journal    *accounts.Journal
-	statements tps.Statements // of the round
+	statements tps.Statements  // of the round
+	ctx        context.Context // of the run
 	// endless is the run's context without its end. The engine is called with it:
 	// thousands that wait for one channel to close, which is what ending a shared
 	// context means, slow each other down by a tenth. A run that is cancelled
@@ -28,22 +29,22 @@ type work struct {
 }
 
 // think is the application's pause. In most scenarios it holds the writer.
-func (w *work) think(ctx context.Context) error {
+func (w *work) think() error {
 	if w.Think <= 0 {
 		return nil
 	}
-	return sleep(ctx, w.Think)
+	return w.sleep(w.Think)
 }
 
-// sleep waits for d, and returns the error of ctx when that ends before.
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for d, and returns the error of the run's context when that ends before.
+func (w *work) sleep(d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-w.ctx.Done():
+		return w.ctx.Err()
 	}
 }
 
@@ -73,15 +74,13 @@ func uniform(seed, i uint64) float64 {
 }
 
 // call is a transaction as the engine runs it. What it learns while it runs decides
-// what its outcome means.
+// what its outcome means. Thousands wait, so it is small.
 type call struct {
-	w   *work
-	ctx context.Context
-	i   uint64
-	// intended is when it could have begun.
-	intended int64
-	skipped  bool // it was too late and did nothing
-	changed  bool // it did what it should
+	w        *work
+	i        uint64
+	intended int64 // when it could have begun
+	skipped  bool  // it was too late and did nothing
+	changed  bool  // it did what it should
 }
 
 // run is the function of transaction i, unless it is too late for it, or for all. A
@@ -93,7 +92,7 @@ func (c *call) run(fn func() error) error {
 		c.skipped = true
 		return nil
 	}
-	if err := c.ctx.Err(); err != nil {
+	if err := c.w.ctx.Err(); err != nil {
 		return err
 	}
 	err := fn()
@@ -105,7 +104,7 @@ func (c *call) run(fn func() error) error {
 func (c *call) transfer(tx engine.Tx) error {
 	return c.run(func() error {
 		_, t, amount := c.w.pool.At(c.i)
-		return c.w.Scenario.body(c.ctx, c.w, c.w.timed(tx), c.i, t, amount)
+		return c.w.Scenario.body(c.w, c.w.timed(tx), c.i, t, amount)
 	})
 }
 
@@ -130,19 +129,19 @@ func (c *call) outcome(err error) error {
 
 // op is one transaction, with the reads that follow it. Its frame is small for the
 // sake of the many goroutines that wait in it; see burst in package tps.
-func (w *work) op(ctx context.Context, i uint64, tr *tps.Trace) error {
-	c := &call{w: w, ctx: ctx, i: i, intended: tr.Intended}
+func (w *work) op(_ context.Context, i uint64, tr *tps.Trace) error {
+	c := &call{w: w, i: i, intended: tr.Intended}
 	err := c.outcome(w.engine.Update(w.endless, (*engine.Timing)(&tr.Timing), c.transfer))
 	if err != nil || w.Reads == 0 {
 		return err
 	}
-	return w.awaitReads(ctx, i, tr)
+	return w.awaitReads(i, tr)
 }
 
 // awaitReads reads as many accounts as each caller awaits.
-func (w *work) awaitReads(ctx context.Context, i uint64, tr *tps.Trace) error {
+func (w *work) awaitReads(i uint64, tr *tps.Trace) error {
 	for k := range w.Reads {
-		if err := ctx.Err(); err != nil {
+		if err := w.ctx.Err(); err != nil {
 			return err
 		}
 		_, other, _ := w.pool.At(i + uint64(k) + 1)
@@ -167,7 +166,7 @@ func (w *work) batchOp(ctx context.Context, first uint64, errs []error) error {
 	}
 	calls := make([]call, len(errs))
 	err := batcher.Batch(ctx, errs, func(k int, tx engine.Tx) error {
-		calls[k] = call{w: w, ctx: ctx, i: first + uint64(k)}
+		calls[k] = call{w: w, i: first + uint64(k)}
 		return calls[k].transfer(tx)
 	})
 	for k := range calls {

@@ -352,6 +352,19 @@ func pick(runs []Round) (shown int, counted []int) {
 	return shown, []int{shown}
 }
 
+// NewResult returns the result of a load that was run without the harness: so many
+// transactions acknowledged in elapsed, and the time that settling took after it.
+func NewResult(mode Mode, acknowledged int64, elapsed, settling time.Duration) *Result {
+	res := emptyResult()
+	res.Load.Mode, res.Load.Transactions = mode, acknowledged
+	res.Acknowledged, res.Elapsed = acknowledged, elapsed
+	res.TPS = perSecond(acknowledged, elapsed)
+	res.TPSLow, res.TPSHigh = res.TPS, res.TPS
+	res.TPSSettled = perSecond(acknowledged, elapsed+settling)
+	res.Runs = append(res.Runs, Round{TPS: res.TPS, Elapsed: elapsed, Acknowledged: acknowledged})
+	return res
+}
+
 // emptyResult returns a Result without nil lists, which JSON would show as null.
 func emptyResult() *Result {
 	return &Result{

@@ -148,11 +148,11 @@ func TestInterimOfBurst(t *testing.T) {
 
 // Record is told of every transaction of the measured load, and of none before.
 func TestRecord(t *testing.T) {
-	fails := func(_ context.Context, i uint64, tr *Trace) error {
+	fails := func(ctx context.Context, i uint64, tr *Trace) error {
 		if i%5 == 0 {
 			return errFake
 		}
-		return quick(nil, i, tr)
+		return quick(ctx, i, tr)
 	}
 	for name, cfg := range map[string]Config{
 		"burst":  {Transactions: 50, Runs: 1, Op: fails},

@@ -1,5 +1,6 @@
 // Package trials runs a load several times to answer what a single run cannot.
-// [Knee] finds the highest rate that holds an objective.
+// [Knee] finds the highest rate that holds an objective. [Rounds] measures several
+// arms in turn, and [Ceiling] holds a burst against a C loop with it.
 //
 // The parts that decide are pure and can be tested without a clock: [Search] says
 // which rate comes next, [Judge] what a step came to, [Enough] when a step has

@@ -331,7 +331,7 @@ func TestKneeObserve(t *testing.T) {
 	}
 	for k := range before {
 		b, a := before[k], after[k]
-		if b.Rate != db.rates[k] || a.Step.Rate != b.Rate || b.Load != "a" || b.Length != 5*time.Second || b.Most != 20*time.Second || b.Phase != a.Step.Phase {
+		if b.Rate != db.rates[k] || a.Step.Rate != b.Rate || b.Load != "a" || b.Length != 10*time.Second || b.Most != 40*time.Second || b.Phase != a.Step.Phase {
 			t.Errorf("%d: %+v, %+v", k, b, a)
 		}
 	}
@@ -345,8 +345,8 @@ func TestKneeConfigErrors(t *testing.T) {
 		"--slo is needed: say what must hold, as in --slo 'p99<50ms'": func(c *KneeConfig) { c.SLO = nil },
 		"--need must be from 1 to 1000000000 a second":                func(c *KneeConfig) { c.Need = 0.5 },
 		"--need must be from 1 to 9 a second":                         func(c *KneeConfig) { c.Need, c.Most = 10, 9 },
-		"--start must be from 1 to 1000000000 a second":        func(c *KneeConfig) { c.Start = math.NaN() },
-		"--most must be from 1 to 1000000000 a second":      func(c *KneeConfig) { c.Most = 2e9 },
+		"--start must be from 1 to 1000000000 a second":               func(c *KneeConfig) { c.Start = math.NaN() },
+		"--most must be from 1 to 1000000000 a second":                func(c *KneeConfig) { c.Most = 2e9 },
 		"trials: a load is needed":                                    func(c *KneeConfig) { c.Loads = nil },
 		"":                                                            func(c *KneeConfig) { c.Most = 10; c.Need = 10 },
 	} {

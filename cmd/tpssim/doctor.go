@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 	"github.com/tailscale/sqlite/cgosqlite"
 	"github.com/tailscale/sqlite/sqliteh"
+	"golang.org/x/sys/unix"
 
 	"github.com/tpssim/tpssim/accounts"
 	"github.com/tpssim/tpssim/accounts/dataset"

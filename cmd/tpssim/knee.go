@@ -197,7 +197,8 @@ func (a *app) kneeLoad(name string, cfg scenarios.Config, path string) trials.Lo
 		Run: func(ctx context.Context, rate float64, length, most time.Duration, enough func(*tps.Result) string) (*tps.Result, error) {
 			step := cfg
 			step.Load.Rate, step.Load.Duration, step.Load.Interim = rate, most, enough
-			step.PoolSize = int64(rate * (length + cfg.Load.Warmup).Seconds())
+			// Most steps end when they have seen enough, at the end of a second.
+			step.PoolSize = int64(rate * (length + cfg.Load.Warmup + 2*time.Second).Seconds())
 			return a.measure(ctx, step, path)
 		},
 	}

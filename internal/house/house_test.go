@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 	"engine/enginetest":       {"engine", "accounts"},
 	"engine/sqlite":           {"engine", "accounts", "internal/*", "writer", "engine/sqlite/pagecache"},
 	"engine/sqlite/pagecache": {},
+	"internal/cloop":          {"internal/sqlconn"},
 	"internal/house":          {},
 	"internal/nearest":        {},
 	"internal/quantity":       {},
