@@ -121,8 +121,9 @@ func Knee(ctx context.Context, cfg KneeConfig) (*KneeResult, error) {
 
 // knee is a call of Knee.
 type knee struct {
-	cfg *KneeConfig
-	res *KneeResult
+	cfg    *KneeConfig
+	res    *KneeResult
+	proved int // how many proofs are in res.Verify
 }
 
 // ended tells that nothing more is to be run.
@@ -164,7 +165,8 @@ func (k *knee) step(ctx context.Context, load Load, l *LoadKnee, s *Search, rate
 		return fmt.Errorf("trials: %s at %s a second: %w", load.Name, digits(rate), err)
 	}
 	k.res.Settings, k.res.Env = res.Settings, res.Env
-	k.prove(res.Verify, len(l.Steps) == 0 && len(k.res.Loads) == 0)
+	k.proved++
+	addProof(&k.res.Verify, res.Verify, k.proved == 1)
 	v := Judge(res, k.cfg.SLO)
 	switch {
 	case k.res.Verify.Checked && !k.res.Verify.OK: // what it measured is worth nothing
@@ -184,20 +186,6 @@ func (k *knee) step(ctx context.Context, load Load, l *LoadKnee, s *Search, rate
 func (k *knee) observe(p KneeProgress) {
 	if k.cfg.Observe != nil {
 		k.cfg.Observe(p)
-	}
-}
-
-// prove adds the proof of a step to that of all.
-func (k *knee) prove(v tps.Verify, first bool) {
-	all := &k.res.Verify
-	if first || v.Checked && !v.OK {
-		*all = v
-		return
-	}
-	all.Checked, all.OK, all.Conserved = all.Checked && v.Checked, all.OK && v.OK, all.Conserved && v.Conserved
-	all.AccountsChecked = max(all.AccountsChecked, v.AccountsChecked)
-	if all.Detail == "" {
-		all.Detail = v.Detail
 	}
 }
 

@@ -168,7 +168,8 @@ func (r *rounds) run(ctx context.Context, round int) ([]*tps.Result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("trials: %s in %s: %w", arm.Name, roundName(round), err)
 		}
-		r.prove(res.Verify)
+		r.proved++
+		addProof(&r.res.Verify, res.Verify, r.proved == 1)
 		if v := r.res.Verify; v.Checked && !v.OK {
 			return nil, nil
 		}
@@ -188,10 +189,10 @@ func (r *rounds) observe(p RoundProgress) {
 	}
 }
 
-// prove adds the proof of a run to that of all.
-func (r *rounds) prove(v tps.Verify) {
-	all := &r.res.Verify
-	if r.proved++; r.proved == 1 || v.Checked && !v.OK {
+// addProof adds the proof of a run to that of all before it: the one that failed, or
+// else what holds for every run, with the most accounts that one of them checked.
+func addProof(all *tps.Verify, v tps.Verify, first bool) {
+	if first || v.Checked && !v.OK {
 		*all = v
 		return
 	}
