@@ -87,7 +87,7 @@ func (a *app) ceiling(ctx context.Context, f *ceilingFlags, given func(string) b
 		return errors.Join(interrupted(ctx, f.data.db, err), out.abandon())
 	}
 	res.Argv = append(res.Argv, a.argv...)
-	return errors.Join(interrupted(ctx, f.data.db, err), a.printCeiling(res, f.format), report.JSONLine(res)(out), out.Close(), ceilingOutcome(res))
+	return errors.Join(interrupted(ctx, f.data.db, err), a.printCeiling(res, f.format), report.JSONLine(res)(out), out.Close(), unfinished(res.Verify, res.Interrupted))
 }
 
 // check checks the flags.
@@ -174,15 +174,4 @@ func (a *app) printCeiling(res *trials.CeilingResult, format string) error {
 		return report.JSON(res)(a.stdout)
 	}
 	return report.Ceiling(res, a.color(a.stdout))(a.stdout)
-}
-
-// ceilingOutcome turns the result into the program's exit code.
-func ceilingOutcome(res *trials.CeilingResult) error {
-	switch {
-	case res.Verify.Checked && !res.Verify.OK:
-		return &codeError{exitCheck, nil}
-	case res.Interrupted:
-		return &codeError{exitInterrupted, nil}
-	}
-	return nil
 }

@@ -228,13 +228,9 @@ func (a *app) printKnee(res *trials.KneeResult, format string) error {
 
 // kneeOutcome turns the answer into the program's exit code.
 func kneeOutcome(res *trials.KneeResult) error {
-	switch {
-	case res.Verify.Checked && !res.Verify.OK:
-		return &codeError{exitCheck, nil}
-	case res.Interrupted:
-		return &codeError{exitInterrupted, nil}
-	case res.Need > 0 && res.Answer != trials.Yes:
-		return &codeError{exitThreshold, nil}
+	err := unfinished(res.Verify, res.Interrupted)
+	if err == nil && res.Need > 0 && res.Answer != trials.Yes {
+		err = &codeError{exitThreshold, nil}
 	}
-	return nil
+	return err
 }

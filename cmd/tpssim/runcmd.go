@@ -175,18 +175,28 @@ func (f *runFlags) prepare(ctx context.Context, a *app, cfg *scenarios.Config, g
 
 // outcome turns what a result says into the program's exit code.
 func outcome(res *tps.Result) error {
-	switch {
-	case res.Verify.Checked && !res.Verify.OK:
-		return &codeError{exitCheck, nil}
-	case res.Interrupted:
-		return &codeError{exitInterrupted, nil}
-	case res.Stopped != "": // what drained afterwards may look better
+	if err := unfinished(res.Verify, res.Interrupted); err != nil {
+		return err
+	}
+	if res.Stopped != "" { // what drained afterwards may look better
 		return &codeError{exitThreshold, nil}
 	}
 	for _, o := range res.Thresholds {
 		if !o.OK {
 			return &codeError{exitThreshold, nil}
 		}
+	}
+	return nil
+}
+
+// unfinished is the exit code of a measurement whose proof failed or that was
+// interrupted, whatever else it says.
+func unfinished(v tps.Verify, interrupted bool) error {
+	switch {
+	case v.Checked && !v.OK:
+		return &codeError{exitCheck, nil}
+	case interrupted:
+		return &codeError{exitInterrupted, nil}
 	}
 	return nil
 }
