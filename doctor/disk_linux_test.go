@@ -5,26 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/tpssim/tpssim/internal/tmpfs"
 )
 
-// tmpfs mounts a small file system, or skips where that is not allowed.
-func tmpfs(t *testing.T, size string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tpssim-test", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("a small file system cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 func TestInMemory(t *testing.T) {
-	dir := tmpfs(t, "64m")
+	dir := tmpfs.Mount(t, "64m")
 	c := quick(filepath.Join(dir, "some.db"))
 	c.DataBytes = 1 << 30
 	r, err := Run(t.Context(), c)
@@ -41,7 +26,7 @@ func TestInMemory(t *testing.T) {
 }
 
 func TestHardlyAnyRoom(t *testing.T) {
-	dir := tmpfs(t, "4m")
+	dir := tmpfs.Mount(t, "4m")
 	r, err := Run(t.Context(), quick(filepath.Join(dir, "some.db")))
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +39,7 @@ func TestHardlyAnyRoom(t *testing.T) {
 }
 
 func TestFullDisk(t *testing.T) {
-	dir := tmpfs(t, "1m")
+	dir := tmpfs.Mount(t, "1m")
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -72,10 +57,8 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestReadOnlyFolder(t *testing.T) {
-	dir := tmpfs(t, "1m")
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	dir := tmpfs.Mount(t, "1m")
+	tmpfs.ReadOnly(t, dir)
 	r, err := Run(t.Context(), quick(filepath.Join(dir, "some.db")))
 	if err != nil {
 		t.Fatal(err)

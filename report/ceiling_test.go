@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tpssim/tpssim/tps"
 	"github.com/tpssim/tpssim/trials"
@@ -89,15 +88,7 @@ func TestCeiling(t *testing.T) {
 			if strings.Contains(plain, "\x1b") || escape.ReplaceAllString(colored, "") != plain || colored == plain {
 				t.Error("colours change more or less than the colour")
 			}
-			for line := range strings.Lines(plain) {
-				line = strings.TrimSuffix(line, "\n")
-				if n := utf8.RuneCountInString(line); n > columns {
-					t.Errorf("%d columns: %q", n, line)
-				}
-				if strings.TrimRight(line, " ") != line {
-					t.Errorf("blanks at the end: %q", line)
-				}
-			}
+			fits(t, plain)
 		})
 	}
 }

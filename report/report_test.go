@@ -59,16 +59,22 @@ func TestText(t *testing.T) {
 			if !strings.Contains(colored, "\x1b[") || escape.ReplaceAllString(colored, "") != plain {
 				t.Error("colours change more than the colour")
 			}
-			for line := range strings.Lines(plain) {
-				line = strings.TrimSuffix(line, "\n")
-				if n := utf8.RuneCountInString(line); n > columns {
-					t.Errorf("%d columns: %q", n, line)
-				}
-				if strings.TrimRight(line, " ") != line {
-					t.Errorf("blanks at the end: %q", line)
-				}
-			}
+			fits(t, plain)
 		})
+	}
+}
+
+// fits checks that no line of a text is wider than the page or ends in blanks.
+func fits(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line); n > columns {
+			t.Errorf("%d columns: %q", n, line)
+		}
+		if strings.TrimRight(line, " ") != line {
+			t.Errorf("blanks at the end: %q", line)
+		}
 	}
 }
 

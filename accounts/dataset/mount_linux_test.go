@@ -9,28 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tpssim/tpssim/accounts"
+	"github.com/tpssim/tpssim/internal/tmpfs"
 )
 
-// tmpfs mounts a small file system, or skips where that is not allowed.
-func tmpfs(t *testing.T, size string) string {
+// mounted is a small file system in which no journal may be left.
+func mounted(t *testing.T, size string) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tpssim-test", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("a small file system cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		noJournals(t, dir)
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := tmpfs.Mount(t, size)
+	t.Cleanup(func() { noJournals(t, dir) })
 	return dir
 }
 
 // The disk is really full: what was committed stays, and with room again the
 // seeding goes on.
 func TestSeedOnAFullFileSystem(t *testing.T) {
-	dir := tmpfs(t, "1m")
+	dir := mounted(t, "1m")
 	path := filepath.Join(dir, "x.DB")
 	spec := accounts.Spec{Rows: 200_000, Balance: 1000, Schema: accounts.SchemaRowid, PageSize: 4096}
 	report, err := Seed(t.Context(), path, spec, Options{CommitRows: 10_000, Method: SQL})
@@ -41,9 +34,7 @@ func TestSeedOnAFullFileSystem(t *testing.T) {
 	if info, err := Inspect(path); err != nil || info.Seeded != report.Rows {
 		t.Fatalf("info %+v, error %v", info, err)
 	}
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "size=16m"); err != nil {
-		t.Fatal(err)
-	}
+	tmpfs.Resize(t, dir, "16m")
 	again, err := Seed(t.Context(), path, spec, Options{})
 	if err != nil || !again.Complete || again.Inserted != spec.Rows-report.Rows {
 		t.Fatalf("report %+v, error %v", again, err)
@@ -58,7 +49,7 @@ func TestSeedOnAFullFileSystem(t *testing.T) {
 func TestPagesOnAFullFileSystem(t *testing.T) {
 	spec := accounts.Spec{Rows: 200_000, Balance: 1000, Schema: accounts.SchemaRowid, PageSize: 4096}
 	for _, size := range []string{"4k", "1m"} {
-		dir := tmpfs(t, size)
+		dir := mounted(t, size)
 		path := filepath.Join(dir, "x.DB")
 		report, err := Seed(t.Context(), path, spec, Options{})
 		if !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), "nothing of it is left") || report.Rows != 0 || report.Complete {
@@ -66,9 +57,7 @@ func TestPagesOnAFullFileSystem(t *testing.T) {
 		}
 		oneLine(t, err)
 		onlyHas(t, dir)
-		if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "size=16m"); err != nil {
-			t.Fatal(err)
-		}
+		tmpfs.Resize(t, dir, "16m")
 		if again, err := Seed(t.Context(), path, spec, Options{}); err != nil || !again.Complete || again.Method != Pages {
 			t.Errorf("%s: report %+v, error %v", size, again, err)
 		}
@@ -77,7 +66,7 @@ func TestPagesOnAFullFileSystem(t *testing.T) {
 }
 
 func TestReadOnlyFileSystem(t *testing.T) {
-	dir := tmpfs(t, "1m")
+	dir := mounted(t, "1m")
 	path := filepath.Join(dir, "x.DB")
 	mustSeed(t, path, small)
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {

@@ -7,31 +7,18 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-// tmpfs mounts a file system of a size, or skips where that is not allowed.
-func tmpfs(t *testing.T, size string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tpssim-test", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("a small file system cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
+	"github.com/tpssim/tpssim/internal/tmpfs"
+)
 
 // The memory of a file system is its cache: there is nothing to go around, and
 // older kernels refuse to try.
-func TestWriteToTmpfs(t *testing.T) { writeAll(t, tmpfs(t, "64m")) }
+func TestWriteToTmpfs(t *testing.T) { writeAll(t, tmpfs.Mount(t, "64m")) }
 
 // A full disk shows before anything is written.
 func TestWriteToAFullDisk(t *testing.T) {
 	tree := mustLayOut(t, rowid(200_000, 1_000_000_000, 0, 4096))
-	path := place(t, tmpfs(t, "1m"), "unfinished")
+	path := place(t, tmpfs.Mount(t, "1m"), "unfinished")
 	err := tree.Write(t.Context(), path, func(int64) { t.Error("something was written") })
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Error(err)
@@ -43,7 +30,7 @@ func TestWriteToAFullDisk(t *testing.T) {
 
 // Where nothing can be reserved, the disk may fill while the file is written.
 func TestDiskFillsMidway(t *testing.T) {
-	path := place(t, tmpfs(t, "1m"), "")
+	path := place(t, tmpfs.Mount(t, "1m"), "")
 	f, err := openTarget(path)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +51,7 @@ func TestDiskFillsMidway(t *testing.T) {
 }
 
 func TestWriteToAReadOnlyFileSystem(t *testing.T) {
-	dir := tmpfs(t, "1m")
+	dir := tmpfs.Mount(t, "1m")
 	path := place(t, dir, "")
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Skip(err)

@@ -8,38 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/tpssim/tpssim/internal/tmpfs"
 	"github.com/tpssim/tpssim/tps"
 )
 
-// tmpfs mounts a file system of two megabytes, or skips where that is not allowed.
-func tmpfs(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tpssim-test", dir, "tmpfs", 0, "size=2m"); err != nil {
-		t.Skipf("a small file system cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-func remount(t *testing.T, dir string, flags uintptr, data string) {
-	t.Helper()
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|flags, data); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestReadOnlyFolder(t *testing.T) {
-	dir := tmpfs(t)
+	dir := tmpfs.Mount(t, "2m")
 	path := filepath.Join(dir, "s.db")
 	seedAt(t, path)
-	remount(t, dir, unix.MS_RDONLY, "")
+	tmpfs.ReadOnly(t, dir)
 	t.Chdir(dir)
 	before, err := contents(dir)
 	if err != nil {
@@ -67,7 +44,7 @@ func TestReadOnlyFolder(t *testing.T) {
 
 // What would not fit is refused before it is begun.
 func TestSeedThatDoesNotFit(t *testing.T) {
-	dir := tmpfs(t)
+	dir := tmpfs.Mount(t, "2m")
 	path := filepath.Join(dir, "s.db")
 	code, stdout, stderr := invoke(t, "seed", "--rows", "1m", "--db", path)
 	if wrong := complaint(stdout, stderr); code != exitError || wrong != "" {
@@ -84,7 +61,7 @@ func TestSeedThatDoesNotFit(t *testing.T) {
 // The disk fills while a ledger grows: whatever the run comes to, it says so, no
 // money is lost, and with room again the data set is as good as new.
 func TestRunFillsTheDisk(t *testing.T) {
-	dir := tmpfs(t)
+	dir := tmpfs.Mount(t, "2m")
 	path := filepath.Join(dir, "s.db")
 	seedAt(t, path)
 	code, stdout, stderr := invoke(t, "run", "ledger", "-q", "--db", path, "--dist", "uniform",
@@ -109,7 +86,7 @@ func TestRunFillsTheDisk(t *testing.T) {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	// A full disk has no room for what the -wal holds: it may be left there.
-	remount(t, dir, 0, "size=32m")
+	tmpfs.Resize(t, dir, "32m")
 	if code, stdout, stderr := invoke(t, "check", "-q", "--db", path); code != exitOK {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}

@@ -6,17 +6,16 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/tpssim/tpssim/doctor"
+	"github.com/tpssim/tpssim/internal/tmpfs"
 )
 
 // What cannot be written to is read all the same, and stays as it is.
 func TestDoctorOfAReadOnlyFolder(t *testing.T) {
-	dir := tmpfs(t)
+	dir := tmpfs.Mount(t, "2m")
 	path := filepath.Join(dir, "s.db")
 	seedAt(t, path)
-	remount(t, dir, unix.MS_RDONLY, "")
+	tmpfs.ReadOnly(t, dir)
 	before, err := contents(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +29,7 @@ func TestDoctorOfAReadOnlyFolder(t *testing.T) {
 }
 
 func TestDoctorOnAFullDisk(t *testing.T) {
-	dir := tmpfs(t)
+	dir := tmpfs.Mount(t, "2m")
 	path := filepath.Join(dir, "s.db")
 	seedAt(t, path)
 	ballast, err := os.Create(filepath.Join(dir, "ballast"))

@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"internal/nearest":        {},
 	"internal/quantity":       {},
 	"internal/sqlconn":        {},
+	"internal/tmpfs":          {},
 	"machine":                 {"tps"},
 	"report":                  {"tps", "trials", "doctor"},
 	"scenarios":               {"tps", "accounts", "engine", "script", "internal/nearest"},
