@@ -16,9 +16,9 @@ func TestSkippedHurtsNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(t, name, 5000)
 			onSQLite(t, &cfg, sqlite.Options{})
-			// Bursts that take longer than the limit, one after the other.
-			cfg.Load = tps.Config{Transactions: 400, Rate: 2000, BurstSize: 100, LatencyLimit: 10 * time.Millisecond}
-			cfg.Think = 300 * time.Microsecond
+			// Bursts that take twice as long as the limit, one after the other.
+			cfg.Load = tps.Config{Transactions: 400, Rate: 2000, BurstSize: 100, LatencyLimit: 100 * time.Millisecond}
+			cfg.Think = 2 * time.Millisecond
 			cfg.MaxTries = map[bool]int{true: 1000}[cfg.Scenario.Retries]
 			res := run(t, t.Context(), cfg)
 			wantProof(t, res)
