@@ -77,7 +77,7 @@ func kneeAnswer(r *trials.KneeResult) (text, color string) {
 		if at := slowestAtNeed(r); at != nil {
 			text += "; p99 there " + short(at.Latency.P99)
 		}
-		return text + beyond(r), green
+		return text + beyond(r) + contradicted(r), green
 	case trials.No:
 		text = fmt.Sprintf("NO: %s do not hold %s here", need, slo)
 		switch {
@@ -92,7 +92,7 @@ func kneeAnswer(r *trials.KneeResult) (text, color string) {
 		if r.Interrupted {
 			text += "; the search was interrupted"
 		}
-		return text, red
+		return text + contradicted(r), red
 	}
 	text = fmt.Sprintf("UNKNOWN: whether %s hold %s here: ", need, slo)
 	switch {
@@ -113,14 +113,14 @@ func kneeAnswer(r *trials.KneeResult) (text, color string) {
 
 // kneeFound is the first line when no rate was asked for.
 func kneeFound(r *trials.KneeResult, slo string) string {
-	cut := ""
+	cut := contradicted(r)
 	switch {
 	case r.Verify.Checked && !r.Verify.OK:
 		return "The proof FAILED: nothing that was measured counts"
 	case r.Interrupted:
-		cut = "; the search was interrupted"
+		cut += "; the search was interrupted"
 	case kneeUnfinished(r):
-		cut = "; the search ended before it was settled"
+		cut += "; the search ended before it was settled"
 	}
 	switch {
 	case r.SustainableTPS > 0:
@@ -203,6 +203,16 @@ func beyond(r *trials.KneeResult) string {
 	return "; nothing above was tried"
 }
 
+// contradicted says that the load that decides came to no clear end.
+func contradicted(r *trials.KneeResult) string {
+	for _, l := range r.Loads {
+		if l.State == trials.Unsettled && l.SustainableTPS == r.SustainableTPS {
+			return "; the verdicts contradict each other"
+		}
+	}
+	return ""
+}
+
 // under names the load that decides when there are several.
 func under(r *trials.KneeResult) string {
 	for _, l := range r.Loads {
@@ -231,6 +241,9 @@ func (p *page) knee(l trials.LoadKnee, need float64) {
 		fmt.Fprintln(p, p.paint(bold, line))
 	}
 	p.text("holds", plain, "%s", kneeLine(l))
+	if line := kneeVotes(l); line != "" {
+		p.text("verdicts", plain, "%s", line)
+	}
 	if l.Candidate != nil {
 		p.line("there", "%s", percentiles(l.Candidate.Latency))
 	}
@@ -256,7 +269,10 @@ func kneeLine(l trials.LoadKnee) string {
 	case trials.Found:
 		return fmt.Sprintf("%s; %s do not", held, exact(l.FailedTPS))
 	case trials.Unsettled:
-		return fmt.Sprintf("%s; what lies between that and %s held once, but not again", held, exact(l.FailedTPS))
+		if l.SustainableTPS == 0 {
+			return "not known: the verdicts contradict each other, and nothing held more often than not"
+		}
+		return held + ", more or less: the verdicts contradict each other"
 	case trials.BelowMinimum:
 		return fmt.Sprintf("nothing, not even %s", perSecond(l.FailedTPS))
 	case trials.AtLeast:
@@ -276,6 +292,33 @@ func kneeLine(l trials.LoadKnee) string {
 		text += fmt.Sprintf("; %s do not", exact(l.FailedTPS))
 	}
 	return text
+}
+
+// kneeVotes says how often the answer held, and the rate above it that bounds it,
+// when there is more to say than that each was measured once.
+func kneeVotes(l trials.LoadKnee) string {
+	var parts []string
+	most := 0
+	for _, rate := range []float64{l.SustainableTPS, max(l.FailedTPS, l.UnofferedTPS)} {
+		held, steps := 0, 0
+		for _, s := range l.Steps {
+			if s.Rate == rate {
+				steps++
+				if s.Verdict == trials.Pass {
+					held++
+				}
+			}
+		}
+		if steps > 0 {
+			parts = append(parts, fmt.Sprintf("%s: %d of %d", exact(rate), held, steps))
+			most = max(most, steps)
+		}
+	}
+	if most < 2 {
+		return ""
+	}
+	parts[0] += " held"
+	return strings.Join(parts, "; ")
 }
 
 // kneeVerdicts are the verdicts in a table, and their colours.

@@ -86,10 +86,10 @@ func knees(t *testing.T) map[string]*trials.KneeResult {
 	given := func(capacity float64) *simulated { return &simulated{name: "as given", capacity: capacity} }
 	bound := given(1e9)
 	bound.generator = 200_000
-	shaky := uniform(3000)
-	steps := map[float64]int{}
-	shaky.change = func(r *tps.Result) { // above 500 a second, what held twice does not again
-		if steps[r.Load.Rate]++; r.Load.Rate > 500 && steps[r.Load.Rate] > 2 {
+	shaky := uniform(5000)
+	steps := 0
+	shaky.change = func(r *tps.Result) { // two stalls in a row, twice: two brackets that were wrong
+		if steps++; steps <= 2 || steps == 13 || steps == 14 {
 			r.Latency = latency(r.Acknowledged, time.Second)
 		}
 		r.Writer.Checkpoints = 1
@@ -161,6 +161,10 @@ func TestKneeAnswerLine(t *testing.T) {
 	above.SustainableTPS = 3100
 	cut := of(trials.No, 1500.5, true, ended)
 	cut.Interrupted = true
+	shaky, lost := load("a", 3100, 4*time.Millisecond), load("a", 0, time.Second)
+	shaky.State, lost.State, lost.FailedTPS = trials.Unsettled, trials.Unsettled, 900
+	unasked := of(trials.NoQuestion, 3100, false, shaky)
+	unasked.Need = 0
 	for want, r := range map[string]*trials.KneeResult{
 		"NO: 3,000 transactions a second do not hold p99<50ms and failed==0 here: at least 1,500.5 do; p99 at 3,000 was 1.00 s; the search was interrupted": cut,
 		"YES: 3,000 transactions a second hold p99<50ms and failed==0 here, with 5.2 times to spare; p99 there 4.10 ms": of(trials.Yes, 15_600, false,
@@ -179,11 +183,39 @@ func TestKneeAnswerLine(t *testing.T) {
 		"UNKNOWN: whether 3,000 transactions a second hold p99<50ms and failed==0 here: the search ended before it was settled; at least 2,000 hold it": of(trials.Unknown, 2000, true, ended),
 		"UNKNOWN: whether 3,000 transactions a second hold p99<50ms and failed==0 here: this machine could not offer so many evenly": of(trials.Unknown, 0, true,
 			load("a", 0, 0)),
+		"YES: 3,000 transactions a second hold p99<50ms and failed==0 here, with nothing to spare; p99 there 4.00 ms; the verdicts contradict each other":                               of(trials.Yes, 3100, false, shaky),
+		"NO: 3,000 transactions a second do not hold p99<50ms and failed==0 here: not even 900 transactions a second does; p99 at 3,000 was 1.00 s; the verdicts contradict each other": of(trials.No, 0, false, lost),
+		"3,100 transactions a second hold p99<50ms and failed==0 here; the verdicts contradict each other":                                                                              unasked,
 		"The proof FAILED: nothing that was measured counts":                                                none,
 		"At least 2,000 transactions a second hold p99<50ms and failed==0 here; the search was interrupted": stopped,
 	} {
 		if got, _ := kneeAnswer(r); got != want {
 			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestKneeLoadLines(t *testing.T) {
+	steps := []trials.Step{
+		{Rate: 62_250, Verdict: trials.Pass}, {Rate: 64_990, Verdict: trials.Fail}, {Rate: 62_250, Verdict: trials.Fail},
+		{Rate: 62_250, Verdict: trials.Pass}, {Rate: 64_990, Verdict: trials.GeneratorBound}, {Rate: 64_990, Verdict: trials.Pass}, {Rate: 1000, Verdict: trials.Pass},
+	}
+	for _, c := range []struct {
+		load          trials.LoadKnee
+		holds, counts string
+	}{
+		{trials.LoadKnee{State: trials.Found, SustainableTPS: 62_250, FailedTPS: 64_990, Steps: steps}, "62,250 a second; 64,990 do not", "62,250: 2 of 3 held; 64,990: 1 of 3"},
+		{trials.LoadKnee{State: trials.AtLeast, SustainableTPS: 62_250, UnofferedTPS: 64_990, Steps: steps}, "at least 62,250 a second; this machine could not offer 64,990 evenly", "62,250: 2 of 3 held; 64,990: 1 of 3"},
+		{trials.LoadKnee{State: trials.Unsettled, SustainableTPS: 62_250, FailedTPS: 64_990, Steps: steps}, "62,250 a second, more or less: the verdicts contradict each other", "62,250: 2 of 3 held; 64,990: 1 of 3"},
+		{trials.LoadKnee{State: trials.Unsettled, FailedTPS: 64_990, Steps: steps}, "not known: the verdicts contradict each other, and nothing held more often than not", "64,990: 1 of 3 held"},
+		{trials.LoadKnee{State: trials.Unfinished, SustainableTPS: 62_250, FailedTPS: 64_990, Steps: steps[:2]}, "not settled: at least 62,250 a second; 64,990 do not", ""},
+		{trials.LoadKnee{State: trials.Unfinished, Steps: steps}, "not settled", ""},
+	} {
+		if got := kneeLine(c.load); got != c.holds {
+			t.Errorf("%q, want %q", got, c.holds)
+		}
+		if got := kneeVotes(c.load); got != c.counts {
+			t.Errorf("%q, want %q", got, c.counts)
 		}
 	}
 }

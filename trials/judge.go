@@ -20,7 +20,7 @@ const (
 	MinCheckpoints = 2
 	// MinStep is the shortest step, MaxStep the longest: rates below 17 a second
 	// do not get their samples in it, which is noted.
-	MinStep = 10 * time.Second
+	MinStep = 5 * time.Second
 	MaxStep = 10 * time.Minute
 	// MinKept is the share of its arrivals that a step must acknowledge. Those
 	// that failed, were dropped or skipped count against it.

@@ -130,16 +130,16 @@ func TestEnough(t *testing.T) {
 		want   string
 	}{
 		"good":                    {func(r *tps.Result) {}, done},
-		"finished by its series":  {func(r *tps.Result) { r.Elapsed, r.Series = 0, inFlight(1, 1, 1, 1, 1, 1, 1, 1, 1, 1) }, done},
-		"too short":               {func(r *tps.Result) { r.Elapsed = 10*time.Second - 1 }, ""},
+		"finished by its series":  {func(r *tps.Result) { r.Elapsed, r.Series = 0, inFlight(1, 1, 1, 1, 1) }, done},
+		"too short":               {func(r *tps.Result) { r.Elapsed = 5*time.Second - 1 }, ""},
 		"few samples":             {func(r *tps.Result) { r.Acknowledged = 9_999 }, ""},
 		"few checkpoints":         {func(r *tps.Result) { r.Writer.Checkpoints = 1 }, ""},
 		"an unknown journal":      {func(r *tps.Result) { r.Writer.Checkpoints, r.Settings = 0, tps.Settings{} }, ""},
 		"checkpoints are off":     {func(r *tps.Result) { r.Writer.Checkpoints, r.Settings.Checkpoint = 0, "off" }, done},
 		"no WAL":                  {func(r *tps.Result) { r.Writer.Checkpoints, r.Settings.JournalMode = 0, "persist" }, done},
 		"hopeless":                {func(r *tps.Result) { r.Elapsed, r.Series = 3*time.Second, inFlight(1500, 3000, 4500) }, "hopeless: 4500 unfinished after 3s and ever more"},
-		"1 % of 40 s is lost":     {func(r *tps.Result) { r.Elapsed, r.Dropped, r.Failed, r.Skipped = time.Second, 400, 200, 200 }, ""},
-		"more than that is lost":  {func(r *tps.Result) { r.Elapsed, r.Dropped, r.Failed, r.Skipped = time.Second, 400, 200, 201 }, "hopeless: 801 failed, dropped or skipped already"},
+		"1 % of 20 s is lost":     {func(r *tps.Result) { r.Elapsed, r.Dropped, r.Failed, r.Skipped = time.Second, 200, 100, 100 }, ""},
+		"more than that is lost":  {func(r *tps.Result) { r.Elapsed, r.Dropped, r.Failed, r.Skipped = time.Second, 200, 100, 101 }, "hopeless: 401 failed, dropped or skipped already"},
 		"lost, but also finished": {func(r *tps.Result) { r.Failed = 400 }, done},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,8 +176,8 @@ func TestLength(t *testing.T) {
 		rate         float64
 		length, most time.Duration
 	}{
-		{1e9, 10 * time.Second, 40 * time.Second},
-		{2000, 10 * time.Second, 40 * time.Second},
+		{1e9, 5 * time.Second, 20 * time.Second},
+		{2000, 5 * time.Second, 20 * time.Second},
 		{1000, 10 * time.Second, 40 * time.Second},
 		{50, 200 * time.Second, 600 * time.Second},
 		{10, 600 * time.Second, 600 * time.Second},

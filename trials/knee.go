@@ -146,7 +146,8 @@ func (k *knee) walk(ctx context.Context, load Load) (err error) {
 	o := s.Result()
 	l.State, l.SustainableTPS, l.FailedTPS, l.UnofferedTPS = o.State, o.Rate, o.Failed, o.Unoffered
 	l.AtLeast = o.State == AtLeast || o.State == Unfinished
-	l.Candidate, l.AtNeed = measuredAt(l.Steps, l.SustainableTPS), measuredAt(l.Steps, k.cfg.Need)
+	l.Candidate = slowest(l.Steps, o.Rate, Pass).measured()
+	l.AtNeed = atNeed(l.Steps, k.cfg.Need, o.Rate >= k.cfg.Need).measured()
 	k.res.Loads = append(k.res.Loads, l)
 	return err
 }
@@ -230,23 +231,20 @@ func (k *knee) answer() Answer {
 }
 
 // warn adds what makes a load's outcome doubtful: its own contradictions, and the
-// doubts about the step that its rate rests on.
+// doubts about the step that stands for its rate.
 func (k *knee) warn(l LoadKnee) {
 	if l.State == Unsettled {
-		k.add(l.Name, fmt.Sprintf("the verdicts contradict each other: rates between %s and %s a second held and then did not, so something disturbs the measurement",
-			digits(l.SustainableTPS), digits(l.FailedTPS)))
+		k.add(l.Name, "the verdicts contradict each other more than noise at the edge does: something disturbs the measurement, so search again when it is gone")
 	}
-	for _, s := range slices.Backward(l.Steps) {
-		if s.Rate != l.SustainableTPS {
-			continue
-		}
-		if s.Note != "" {
-			k.add(l.Name, fmt.Sprintf("%s a second was judged with %s only", digits(s.Rate), s.Note))
-		}
-		for _, warning := range s.Warnings {
-			k.add(l.Name, warning)
-		}
+	s := slowest(l.Steps, l.SustainableTPS, Pass)
+	if s == nil {
 		return
+	}
+	if s.Note != "" {
+		k.add(l.Name, fmt.Sprintf("%s a second was judged with %s only", digits(s.Rate), s.Note))
+	}
+	for _, warning := range s.Warnings {
+		k.add(l.Name, warning)
 	}
 }
 

@@ -1,6 +1,7 @@
 package trials
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tpssim/tpssim/tps"
@@ -16,7 +17,7 @@ type Answer string
 const (
 	// NoQuestion: no rate is needed.
 	NoQuestion Answer = ""
-	// Yes: it held, and a rate at or above it held twice, under every load.
+	// Yes: under every load the search ended, and at or above it.
 	Yes Answer = "yes"
 	// No: under one load, it or a rate below it did not hold.
 	No Answer = "no"
@@ -61,27 +62,28 @@ type LoadKnee struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
 
-	// SustainableTPS is the highest rate that held, 0 for none. When State is
-	// final it has held twice.
+	// SustainableTPS is the highest rate that held at least as often as not, 0 for
+	// none. When State is final, and not Unsettled, it has held twice.
 	SustainableTPS float64 `json:"sustainable_tps"`
 	// AtLeast tells that it may be higher: State is AtLeast or Unfinished.
 	AtLeast bool `json:"at_least"`
-	// FailedTPS is the lowest rate that did not hold, UnofferedTPS the one above
-	// SustainableTPS that this machine could not offer evenly. At most one of them
-	// is not 0.
+	// FailedTPS is the lowest rate measured above SustainableTPS, which did not
+	// hold, and UnofferedTPS the same when this machine could not offer it evenly.
+	// At most one of them is not 0.
 	FailedTPS    float64 `json:"failed_tps"`
 	UnofferedTPS float64 `json:"unoffered_tps"`
 
-	// Candidate is what was measured at SustainableTPS, AtNeed at Need; nil when
-	// there is no such rate or no step at it.
+	// Candidate is a step that held at SustainableTPS, nil when that is 0. AtNeed is
+	// one at Need that came to what the search did: that held when SustainableTPS is
+	// at or above Need, and else one that did not; nil when there is no such step.
 	Candidate *Measured `json:"candidate,omitempty"`
 	AtNeed    *Measured `json:"at_need,omitempty"`
 
 	Steps []Step `json:"steps"` // in the order in which they ran
 }
 
-// Measured is the latency at a rate. Of the steps there that came to what was
-// decided about the rate, it is the one with the highest p99.
+// Measured is the latency at a rate: of the steps there with the same verdict, that
+// with the highest p99.
 type Measured struct {
 	Rate    float64     `json:"rate"`
 	Verdict Decision    `json:"verdict"`
@@ -125,21 +127,31 @@ func newStep(rate float64, phase Phase, v Verdict, res *tps.Result) Step {
 	return s
 }
 
-// measuredAt returns what stands for a rate, nil when no step was at it. The
-// last step there has the verdict that decided, but for three different ones,
-// where each is as good as the others.
-func measuredAt(steps []Step, rate float64) *Measured {
-	var verdict Decision
-	for _, s := range steps {
-		if s.Rate == rate {
-			verdict = s.Verdict
+// slowest returns the step at a rate that has the highest p99 of those with a
+// verdict, nil when there is none.
+func slowest(steps []Step, rate float64, verdict Decision) (step *Step) {
+	for i, s := range steps {
+		if s.Rate == rate && s.Verdict == verdict && (step == nil || s.P99 > step.P99) {
+			step = &steps[i]
 		}
 	}
-	var m *Measured
-	for _, s := range steps {
-		if s.Rate == rate && s.Verdict == verdict && (m == nil || s.P99 > m.Latency.P99) {
-			m = &Measured{Rate: rate, Verdict: verdict, Latency: s.latency}
-		}
+	return step
+}
+
+// atNeed returns the step that stands for the rate that is needed, whether it holds
+// or not; nil when there is none. What the database did says more than what could
+// not be offered.
+func atNeed(steps []Step, need float64, holds bool) *Step {
+	if holds {
+		return slowest(steps, need, Pass)
 	}
-	return m
+	return cmp.Or(slowest(steps, need, Fail), slowest(steps, need, GeneratorBound))
+}
+
+// measured returns what a step tells about its rate, nil for nil.
+func (s *Step) measured() *Measured {
+	if s == nil {
+		return nil
+	}
+	return &Measured{Rate: s.Rate, Verdict: s.Verdict, Latency: s.latency}
 }

@@ -40,9 +40,11 @@ func (a *app) kneeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "knee [scenario]",
 		Short: "Find the highest rate that holds an objective",
-		Long: `Find the highest rate at which every --slo holds: double the rate until it does
-not, bisect until 5 % are left, and measure the candidate again. Each rate gets the
-best of three verdicts, each with 10,000 transactions and two checkpoints at least.
+		Long: `Find the highest rate at which every --slo holds: double the rate until it fails
+twice, bisect until 5 % are left, and go up and down around that edge: up after a
+step that holds, down after one that does not. The answer is the highest rate that
+holds at least as often as not. Each step has 10,000 transactions and two checkpoints
+at least, or is noted as short of them.
 
 Two loads are walked, the worse first: uniform keys with nothing in memory, and the
 load as the flags give it. The smaller of the two rates is the answer.
