@@ -29,8 +29,8 @@ const (
 	slowRate      = 100 << 20 // bytes a second, in sequence
 	slowIOPS      = 2000      // one at a time
 	smallFile     = 64 << 20  // a disk's own cache may hold it
-	// walRoom is what the -wal may grow to before readers are waited for: the
-	// default policy of 4,000 pages of 4 KiB, four times.
+	// walRoom is what the -wal may grow to before readers are waited for: the most
+	// of the default policy, 4,000 pages of 4 KiB, four times.
 	walRoom = 64 << 20
 	// spareRoom is what a long reader or a scenario that inserts may fill.
 	spareRoom = 1 << 30

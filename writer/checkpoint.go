@@ -9,27 +9,26 @@ import (
 	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/internal/wal"
 )
 
 const (
-	// A checkpoint that waits for readers holds the writer: it may do so for this
-	// long at a time,
-	checkpointBusy = 50 * time.Millisecond
-	// and after one that did not succeed there is a pause, which doubles.
+	// After a RESTART that did not succeed there is a pause, which doubles.
 	restartPause    = time.Second
 	maxRestartPause = 30 * time.Second
-	// restartFactor is how far above its limit the WAL must be for a RESTART.
+	// restartFactor is how far above the most that its limit may be the WAL must be
+	// for a RESTART. The present limit is no measure for that: it is small where
+	// checkpoints are dear, and a RESTART may be the dearest.
 	restartFactor = 4
-	// walFrameHeader is what each page costs in the WAL beside its content:
-	// https://www.sqlite.org/fileformat2.html#walformat
-	walFrameHeader = 24
 )
 
-// wal follows the size of the write-ahead log. It belongs to the writer goroutine.
-type wal struct {
+// walState follows the size of the write-ahead log. It belongs to the writer
+// goroutine.
+type walState struct {
 	file       string
 	pageSize   int
-	limit      int           // pages above which a checkpoint is due
+	limit      wal.Limit     // above which a checkpoint is due
 	pages      int           // frames in the log after the last commit
 	backfilled int           // of these, known to be in the database
 	salt       [8]byte       // the log's, when all of it came to be in the database
@@ -37,36 +36,6 @@ type wal struct {
 	passiveAt  int           // the log's size for the next PASSIVE try
 	restartAt  int64         // not before this time RESTART is tried again
 	pause      time.Duration // after the next RESTART that fails
-}
-
-// blockage is for how long readers kept the log from being emptied. Only attempts
-// to empty it tell: it begins at the end of one that readers hindered and is over
-// at the end of the first that moved everything.
-type blockage struct {
-	since int64         // when the present one began, 0 if there is none
-	total time.Duration // of those that are over
-}
-
-// note takes what an attempt that ended now answered: as for moved, and whether it
-// gave up waiting. Who found another process's checkpoint in the way gave up before
-// it knew of any frames.
-func (b *blockage) note(frames, done int, busy bool, now int64) {
-	switch blocked := busy || done < frames; {
-	case blocked && b.since == 0:
-		b.since = now
-	case blocked, frames < 0: // it goes on, or there was no answer about readers
-	case b.since != 0:
-		b.total = b.until(now)
-		b.since = 0
-	}
-}
-
-// until returns how long all blockages were until now.
-func (b *blockage) until(now int64) time.Duration {
-	if b.since == 0 {
-		return b.total
-	}
-	return b.total + time.Duration(now-b.since)
 }
 
 // keptPauses is how many checkpoints Timing knows of. One request waits for more
@@ -103,9 +72,9 @@ func (p *pauses) since(from int64) (held int64) {
 	return held
 }
 
-// limit returns the WAL size, in pages of pageSize bytes, above which a checkpoint
-// is due.
-func (p Checkpoint) limit(pageSize int) int {
+// most returns the WAL size, in pages of pageSize bytes, above which a checkpoint is
+// due at the latest.
+func (p Checkpoint) most(pageSize int) int {
 	if p.Pages > 0 {
 		return p.Pages
 	}
@@ -115,7 +84,7 @@ func (p Checkpoint) limit(pageSize int) int {
 // watch registers the commit hook that tells the log's size. It replaces SQLite's
 // automatic checkpoint, which is a hook of the same kind. It is called again when
 // somebody may have changed what it relies on.
-func (l *wal) watch(c *conn, p Checkpoint) error {
+func (l *walState) watch(c *conn, p Checkpoint) error {
 	size, err := c.pragma("page_size")
 	if err != nil {
 		return err
@@ -123,7 +92,7 @@ func (l *wal) watch(c *conn, p Checkpoint) error {
 	if l.pageSize, err = strconv.Atoi(size); err != nil {
 		return err
 	}
-	l.limit = p.limit(l.pageSize)
+	l.limit.Most, l.limit.Stall = p.most(l.pageSize), p.Stall // what it has learned stays
 	l.file = c.path + "-wal"
 	c.db.SetWALHook(func(schema string, pages int) {
 		if schema != "main" { // a database that Exclusive has attached
@@ -142,14 +111,14 @@ func (l *wal) watch(c *conn, p Checkpoint) error {
 // it anew. SQLite does so when all of it is in the database and no reader needs it;
 // then a commit may also leave more frames than were there before, which only the
 // salt in the log's header tells from frames that were appended.
-func (l *wal) restarted(pages int) bool {
+func (l *walState) restarted(pages int) bool {
 	return pages <= l.pages || l.pages > 0 && l.backfilled == l.pages && l.readSalt() != l.salt
 }
 
 // readSalt reads the salt from the log's header. Unlike the database and the -shm
 // file SQLite keeps no lock on the log, so opening it here drops none:
 // https://www.sqlite.org/fileformat2.html#walformat
-func (l *wal) readSalt() (salt [8]byte) {
+func (l *walState) readSalt() (salt [8]byte) {
 	f, err := os.Open(l.file)
 	if err != nil {
 		return l.salt // cannot tell
@@ -163,7 +132,7 @@ func (l *wal) readSalt() (salt [8]byte) {
 
 // moved notes what a checkpoint answered: frames in the log, of which done are in
 // the database. It returns how many it moved there.
-func (l *wal) moved(frames, done int) int {
+func (l *walState) moved(frames, done int) int {
 	if frames < 0 { // it failed, or the database is not in WAL mode
 		return 0
 	}
@@ -179,10 +148,10 @@ func (l *wal) moved(frames, done int) int {
 }
 
 // bytes returns the size of n frames.
-func (l *wal) bytes(n uint64) uint64 { return n * uint64(l.pageSize+walFrameHeader) }
+func (l *walState) bytes(n uint64) uint64 { return n * uint64(l.pageSize+wal.FrameHeader) }
 
 // grown returns the bytes written to the log since it was last called.
-func (l *wal) grown() uint64 {
+func (l *walState) grown() uint64 {
 	n := l.appended
 	l.appended = 0
 	return l.bytes(n)
@@ -191,19 +160,19 @@ func (l *wal) grown() uint64 {
 // checkpointIfDue applies the checkpoint policy between two batches.
 func (w *Writer) checkpointIfDue() {
 	p, l := w.opt.Checkpoint, &w.wal
-	if p.Off || w.failed() != nil || l.pages == l.backfilled && l.pages < restartFactor*l.limit {
+	if p.Off || w.failed() != nil || l.pages == l.backfilled && l.pages < restartFactor*l.limit.Most {
 		w.publishWAL()
 		return
 	}
 	switch {
-	case l.pages >= restartFactor*l.limit && Now() >= l.restartAt:
+	case l.pages >= restartFactor*l.limit.Most && Now() >= l.restartAt:
 		if w.checkpoint(sqliteh.SQLITE_CHECKPOINT_RESTART) == nil {
 			l.pause, l.restartAt = restartPause, 0
 		} else {
 			l.restartAt = Now() + int64(l.pause)
 			l.pause = min(2*l.pause, maxRestartPause)
 		}
-	case l.pages >= max(l.passiveAt, l.limit):
+	case l.pages >= max(l.passiveAt, l.limit.Pages()):
 		w.checkpoint(p.Mode)
 	case p.Idle && w.queue.len() == 0:
 		w.checkpoint(sqliteh.SQLITE_CHECKPOINT_PASSIVE)
@@ -216,7 +185,7 @@ func (w *Writer) checkpoint(mode sqliteh.Checkpoint) error {
 	l := &w.wal
 	start := Now()
 	if mode != sqliteh.SQLITE_CHECKPOINT_PASSIVE {
-		w.conn.busyTimeout(min(checkpointBusy, w.opt.BusyTimeout))
+		w.conn.busyTimeout(min(wal.Patience, w.opt.BusyTimeout))
 		defer w.conn.busyTimeout(w.opt.BusyTimeout)
 	}
 	frames, done, err := w.conn.db.Checkpoint("main", mode)
@@ -224,9 +193,6 @@ func (w *Writer) checkpoint(mode sqliteh.Checkpoint) error {
 		err = w.conn.wrap(err, "checkpoint "+mode.String())
 	}
 	moved := l.moved(frames, done)
-	if frames >= 0 {
-		l.passiveAt = frames + l.limit
-	}
 	code := Primary(err)
 	busy := code == sqliteh.SQLITE_BUSY || code == sqliteh.SQLITE_LOCKED
 	w.statsMu.Lock()
@@ -234,9 +200,16 @@ func (w *Writer) checkpoint(mode sqliteh.Checkpoint) error {
 	w.stats.Checkpoints++
 	w.stats.CheckpointTime += time.Duration(end - start)
 	w.stats.CheckpointPages += uint64(moved)
-	w.blocked.note(frames, done, busy, end)
+	w.blocked.Note(frames, done, busy, end)
 	w.statsMu.Unlock()
 	w.pauses.add(start, end)
+	// What waits for readers although the policy does not tells nothing of pages.
+	if err == nil && done == frames && (mode == sqliteh.SQLITE_CHECKPOINT_PASSIVE || mode == w.opt.Checkpoint.Mode) {
+		l.limit.Took(moved, time.Duration(end-start))
+	}
+	if frames >= 0 {
+		l.passiveAt = frames + l.limit.Pages()
+	}
 	switch {
 	case err == nil, busy: // readers; the next one gets further
 	case isStorageFailure(err):

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/internal/fastexec"
 )
 
 // openExtendedCodes is SQLITE_OPEN_EXRESCODE, which the driver does not name:
@@ -199,6 +201,9 @@ func (c *conn) prepare(sql string, control bool) (*prepared, error) {
 		return nil, &Error{Code: sqliteh.SQLITE_MISUSE, Msg: "no statement in the SQL text", SQL: sql}
 	}
 	p := &prepared{stmt: stmt, sql: sql, kind: k, params: stmt.BindParameterCount(), next: head}
+	if p.params <= fastexec.Parameters {
+		p.fast = fastexec.Of(stmt)
+	}
 	c.stmts[sql] = p
 	c.prepared++
 	return p, nil

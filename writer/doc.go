@@ -71,10 +71,11 @@
 //     gets [ErrInUse]. Readers are read-only and never checkpoint. (SQLite up to
 //     3.51.2 can corrupt a WAL database when one connection checkpoints while
 //     another resets the WAL; one connection for both rules that out.)
-//  11. SQLite's own automatic checkpoint is off. When the WAL passes its limit the
-//     writer runs a PASSIVE checkpoint; far above it, a RESTART with a short busy
-//     timeout and with back-off, so that neither overlapping readers let the WAL
-//     grow without end nor one long reader stalls the writer.
+//  11. SQLite's own automatic checkpoint is off. When the WAL passes its limit, which
+//     follows how long checkpoints held the writer ([Checkpoint.Stall]), the writer
+//     runs a PASSIVE checkpoint; far above it, a RESTART with a short busy timeout
+//     and with back-off, so that neither overlapping readers let the WAL grow
+//     without end nor one long reader stalls the writer.
 //  12. A batch takes what is queued, at most [Options.MaxBatch]. With
 //     [Options.BatchWindow] it waits that long after its first request for more to
 //     come; without, it never waits, but lets goroutines that are ready to run

@@ -17,8 +17,10 @@ type batch struct {
 	reqs       []*request // without an outcome yet, in order
 	pos        int        // the next of reqs to start
 	ran        []*request // those whose function ended in the open transaction
+	failed     int        // of these, functions that failed
 	open       bool       // BEGIN succeeded
 	savepoints bool       // each function has its own savepoint
+	lingering  bool       // that of the last one is still open, with nothing more to undo
 	begun      int64      // when the batch began
 	clock      int64      // the last clock reading: the end of one step is the start of the next
 	txs        []Tx       // not used yet; allocated in slabs, never used twice
@@ -52,6 +54,7 @@ func (w *Writer) loop() {
 // finish closes everything after the last batch.
 func (w *Writer) finish() {
 	w.watchStop()
+	w.waking.Wait()
 	why := w.failed()
 	if why == nil {
 		why = ErrClosed
@@ -217,6 +220,9 @@ func (w *Writer) end(r *request, err error) {
 	r.err = err
 	b.ran = append(b.ran, r)
 	b.pos++
+	if err != nil {
+		b.failed++
+	}
 	switch {
 	case tx.cause != nil:
 		w.abort(r, tx.cause, tx.told)
@@ -234,13 +240,28 @@ func (w *Writer) end(r *request, err error) {
 	r.ended = b.clock
 }
 
-// endSavepoint keeps or undoes what was done since the savepoint.
+// endSavepoint keeps or undoes what was done since the savepoint. One that is kept
+// lingers until the next is opened, which releases it in the same call to SQLite, or
+// until COMMIT.
 func (w *Writer) endSavepoint(keep bool) error {
+	if keep && w.sql.release.fast != 0 {
+		w.batch.lingering = true
+		return nil
+	}
 	if !keep {
 		if err := w.conn.run(w.sql.rollbackTo); err != nil {
 			return err
 		}
 	}
+	return w.conn.run(w.sql.release)
+}
+
+// endLingering releases the savepoint that lingers, if one does.
+func (w *Writer) endLingering() error {
+	if !w.batch.lingering {
+		return nil
+	}
+	w.batch.lingering = false
 	return w.conn.run(w.sql.release)
 }
 
@@ -262,7 +283,7 @@ func (w *Writer) endUnprotected(r *request, cause error) {
 		return
 	}
 	w.careful = carefulBatches
-	b.ran = b.ran[:0]
+	b.ran, b.failed = b.ran[:0], 0
 	b.pos = 0
 	b.savepoints = true
 }
@@ -301,7 +322,7 @@ func (b *batch) since() time.Duration { return time.Duration(Now() - b.begun) }
 
 // rollback ends whatever transaction is open.
 func (w *Writer) rollback() error {
-	w.batch.open = false
+	w.batch.open, w.batch.lingering = false, false
 	if !w.conn.inTransaction() {
 		return nil
 	}
@@ -313,7 +334,7 @@ func (w *Writer) rollback() error {
 func (w *Writer) retire() {
 	b := &w.batch
 	clear(b.ran)
-	b.ran = b.ran[:0]
+	b.ran, b.failed = b.ran[:0], 0
 	left := copy(b.reqs, b.reqs[b.pos:])
 	clear(b.reqs[left:])
 	b.reqs = b.reqs[:left]
@@ -323,10 +344,10 @@ func (w *Writer) retire() {
 // commit commits the batch and tells everyone.
 func (w *Writer) commit() {
 	b := &w.batch
-	begun, committing := b.begun, Now()
+	committing := Now()
 	err := w.conn.run(w.sql.commit)
 	committed := Now()
-	b.open = false
+	b.open, b.lingering = false, false
 	var failure error
 	if err != nil {
 		code := Primary(err)
@@ -339,24 +360,42 @@ func (w *Writer) commit() {
 			w.fail(err)
 		}
 	}
-	undone := 0
-	for _, r := range b.ran {
-		if r.timing != nil {
-			// No checkpoint came since the batch began.
-			*r.timing = Timing{r.accepted, b.begun, r.started, r.ended, committing, committed, w.pauses.since(r.accepted)}
-		}
-		if r.err != nil || failure != nil {
-			undone++
-		}
-		if failure != nil {
-			r.err = failure
-		}
-		r.finish(r.err)
+	ran, undone := len(b.ran), b.failed
+	if failure != nil {
+		undone = ran
 	}
-	ran := len(b.ran)
-	w.retire()
-	w.account(Batch{Size: ran, Busy: time.Duration(committed - begun), Commit: time.Duration(committed - committing), Err: failure}, undone)
+	w.wake(&commit{b.begun, committing, committed, failure, w.pauses})
+	w.account(Batch{Size: ran, Busy: time.Duration(committed - b.begun), Commit: time.Duration(committed - committing), Err: failure}, undone)
 	w.checkpointIfDue()
+}
+
+// wakeAside is how many callers a batch must have for a goroutine of its own to wake
+// them: that takes a good part of a microsecond for each, in which the writer could
+// do the next batch. For fewer, starting the goroutine takes longer.
+const wakeAside = 64
+
+// wake tells the callers of a batch that was committed. Who has to come after that
+// waits for w.waking.
+func (w *Writer) wake(c *commit) {
+	b := &w.batch
+	woken := b.ran
+	if len(woken) < wakeAside {
+		c.wake(woken)
+	} else {
+		w.waking.Go(func() {
+			c.wake(woken)
+			select {
+			case w.spare <- woken[:0]:
+			default: // there is enough already
+			}
+		})
+		select {
+		case b.ran = <-w.spare:
+		default:
+			b.ran = make([]*request, 0, len(woken))
+		}
+	}
+	w.retire()
 }
 
 // exclusively runs fn on the connection outside of any transaction.
@@ -421,6 +460,7 @@ func (w *Writer) account(done Batch, undone int) {
 		w.log(slog.LevelWarn, "batch failed", "size", done.Size, "err", done.Err)
 	}
 	if w.opt.OnBatch != nil {
+		w.waking.Wait()
 		done.Pending = w.queue.len()
 		w.opt.OnBatch(done)
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/tailscale/sqlite/cgosqlite"
 	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/internal/wal"
 )
 
 // Savepoints chooses how the functions of a batch are isolated from each other.
@@ -38,17 +40,29 @@ const (
 // Close and [Writer.Checkpoint] do so whatever the policy.
 type Checkpoint struct {
 	// Pages is the WAL size in pages above which a PASSIVE checkpoint runs after
-	// the batch; at four times this a RESTART is tried. 0 means what Bytes says, or
-	// without that 4000 pages (16 MB at 4 KiB a page).
+	// the batch, and with Stall the most that this may be; at four times this a
+	// RESTART is tried. 0 means what Bytes says, or without that 4000 pages (16 MB at
+	// 4 KiB a page).
 	Pages int
 	// Bytes is the same for a WAL size in bytes of pages, used when Pages is 0. It
 	// is rounded down to whole pages, of which it means at least one.
 	Bytes int64
+	// Stall is how long one checkpoint is to hold the writer. Transactions that come
+	// meanwhile wait for it, and it costs ten times as much where the WAL holds
+	// pages from all over the database as where the same few are written again and
+	// again. So the limit follows what checkpoints took: it lies between 250 pages
+	// and what Pages or Bytes says, begins at a quarter of that, shrinks after one
+	// that took longer than Stall and grows while they take less than half of it.
+	// It is no promise: one batch may write more than the limit, and a sync that is
+	// slow is slow for few pages too.
+	//
+	// 0 means 10 ms, or when Pages or Bytes is given that the limit is exactly that.
+	Stall time.Duration
 	// Idle also checkpoints whenever the queue is empty after a batch.
 	Idle bool
 	// Off never checkpoints automatically: the WAL grows without end.
 	Off bool
-	// Mode is the mode of the checkpoint at Pages: PASSIVE (the zero value), FULL,
+	// Mode is the mode of the checkpoint at the limit: PASSIVE (the zero value), FULL,
 	// RESTART or TRUNCATE. The last three wait for readers, at most
 	// 50 ms, and hold the writer meanwhile.
 	Mode sqliteh.Checkpoint
@@ -113,10 +127,9 @@ type Options struct {
 }
 
 const (
-	defaultMaxBatch        = 10_000
-	defaultQueueLen        = 1 << 20
-	defaultBusyTimeout     = 5 * time.Second
-	defaultCheckpointPages = 4000
+	defaultMaxBatch    = 10_000
+	defaultQueueLen    = 1 << 20
+	defaultBusyTimeout = 5 * time.Second
 )
 
 // withDefaults returns o with every zero value replaced, or an error that names
@@ -135,6 +148,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("Checkpoint.Pages is %d, must be 0 or more", o.Checkpoint.Pages)
 	case o.Checkpoint.Bytes < 0:
 		return o, fmt.Errorf("Checkpoint.Bytes is %d, must be 0 or more", o.Checkpoint.Bytes)
+	case o.Checkpoint.Stall < 0:
+		return o, fmt.Errorf("Checkpoint.Stall is %v, must be 0 or more", o.Checkpoint.Stall)
 	case o.Checkpoint.Mode < sqliteh.SQLITE_CHECKPOINT_PASSIVE || o.Checkpoint.Mode > sqliteh.SQLITE_CHECKPOINT_TRUNCATE:
 		return o, fmt.Errorf("Checkpoint.Mode is %d, which is none of the modes", o.Checkpoint.Mode)
 	case o.Savepoints < SavepointEach || o.Savepoints > SavepointOnFailure:
@@ -144,8 +159,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.QueueLen, defaultQueueLen)
 	o.MaxBatch = min(o.MaxBatch, o.QueueLen) // a window must not wait for more than can come
 	setDefault(&o.BusyTimeout, defaultBusyTimeout)
-	if o.Checkpoint.Bytes == 0 {
-		setDefault(&o.Checkpoint.Pages, defaultCheckpointPages)
+	if o.Checkpoint.Pages == 0 && o.Checkpoint.Bytes == 0 {
+		o.Checkpoint.Pages = wal.DefaultMost
+		setDefault(&o.Checkpoint.Stall, wal.DefaultStall)
 	}
 	setDefault(&o.Readers, runtime.GOMAXPROCS(0))
 	o.BusyTimeout = min(max(o.BusyTimeout, 0), math.MaxInt32*time.Millisecond) // SQLite counts it in a C int

@@ -28,6 +28,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		{writer.Options{TxTimeout: -time.Second}, "TxTimeout is -1s"},
 		{writer.Options{Checkpoint: writer.Checkpoint{Pages: -1}}, "Checkpoint.Pages is -1"},
 		{writer.Options{Checkpoint: writer.Checkpoint{Bytes: -1}}, "Checkpoint.Bytes is -1"},
+		{writer.Options{Checkpoint: writer.Checkpoint{Stall: -time.Second}}, "Checkpoint.Stall is -1s"},
 		{writer.Options{Checkpoint: writer.Checkpoint{Mode: 4}}, "Checkpoint.Mode is 4"},
 		{writer.Options{Savepoints: 3}, "Savepoints is 3"},
 		{writer.Options{Savepoints: -1}, "Savepoints is -1"},
@@ -58,6 +59,28 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		}
 		if _, err := os.Stat(path + "-lock"); err == nil {
 			t.Errorf("%q: the lock was not released", test.want)
+		}
+	}
+}
+
+// The limit adapts unless it is given, and does not change when the effective
+// options are used again.
+func TestCheckpointDefaults(t *testing.T) {
+	const ms = time.Millisecond
+	for _, test := range []struct{ given, want writer.Checkpoint }{
+		{writer.Checkpoint{}, writer.Checkpoint{Pages: 4000, Stall: 10 * ms}},
+		{writer.Checkpoint{Idle: true}, writer.Checkpoint{Idle: true, Pages: 4000, Stall: 10 * ms}},
+		{writer.Checkpoint{Stall: ms}, writer.Checkpoint{Pages: 4000, Stall: ms}},
+		{writer.Checkpoint{Pages: 5}, writer.Checkpoint{Pages: 5}},
+		{writer.Checkpoint{Bytes: 5}, writer.Checkpoint{Bytes: 5}},
+		{writer.Checkpoint{Pages: 5, Stall: ms}, writer.Checkpoint{Pages: 5, Stall: ms}},
+		{writer.Checkpoint{Bytes: 5, Stall: ms}, writer.Checkpoint{Bytes: 5, Stall: ms}},
+		{writer.Checkpoint{Pages: math.MaxInt}, writer.Checkpoint{Pages: math.MaxInt32}},
+	} {
+		for _, given := range []writer.Checkpoint{test.given, test.want} {
+			if got := openTest(t, writer.Options{Checkpoint: given}).Options().Checkpoint; got != test.want {
+				t.Errorf("%+v became %+v, want %+v", given, got, test.want)
+			}
 		}
 	}
 }

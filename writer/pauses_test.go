@@ -2,7 +2,6 @@ package writer
 
 import (
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -43,38 +42,4 @@ func TestPausesForgetTheOldest(t *testing.T) {
 			t.Errorf("since %d of %v: %d, want %d", from, all, got, want)
 		}
 	})
-}
-
-func TestBlockage(t *testing.T) {
-	var b blockage
-	for _, step := range []struct {
-		name         string
-		frames, done int
-		busy         bool
-		now          int64
-		want, later  time.Duration // at now, and 5 later
-	}{
-		{"nothing in the log", 0, 0, false, 10, 0, 0},
-		{"all moved", 7, 7, false, 20, 0, 0},
-		{"failed", -1, -1, false, 25, 0, 0},
-		{"some left", 9, 7, false, 30, 0, 5},
-		{"some left again", 12, 7, false, 40, 10, 15},
-		{"failed meanwhile", -1, -1, true, 45, 15, 20},
-		{"waited in vain", 12, 12, true, 50, 20, 25},
-		{"all moved", 12, 12, false, 60, 30, 30},
-		{"still all moved", 12, 12, false, 70, 30, 30},
-		{"waited in vain, nothing left", 12, 12, true, 80, 30, 35},
-		{"emptied", 0, 0, false, 90, 40, 40},
-		{"another process checkpoints", -1, -1, true, 100, 40, 45},
-		{"failed then", -1, -1, false, 105, 45, 50},
-		{"emptied again", 0, 0, false, 110, 50, 50},
-	} {
-		b.note(step.frames, step.done, step.busy, step.now)
-		if got := b.until(step.now); got != step.want {
-			t.Errorf("%s: %v, want %v", step.name, got, step.want)
-		}
-		if got := b.until(step.now + 5); got != step.later {
-			t.Errorf("%s, 5 later: %v, want %v", step.name, got, step.later)
-		}
-	}
 }

@@ -16,9 +16,18 @@ type request struct {
 	timing    *Timing
 	state     atomic.Uint32
 	err       error         // the outcome, before done
+	committed *commit       // the COMMIT that it came to, nil if none
 	done      chan struct{} // one message: the outcome is there
 
 	accepted, started, ended int64
+}
+
+// commit is what the requests of one COMMIT have in common. It is not changed any
+// more when the first of them is woken.
+type commit struct {
+	begun, committing, committed int64
+	failure                      error
+	pauses                       pauses // until the batch began
 }
 
 // The states of a request. Only its caller abandons it, only the writer takes it.
@@ -40,7 +49,7 @@ func newRequest(ctx context.Context) *request {
 
 // free gives a request back whose outcome was received.
 func (r *request) free() {
-	r.ctx, r.fn, r.exclusive, r.timing, r.err = nil, nil, nil, nil, nil
+	r.ctx, r.fn, r.exclusive, r.timing, r.err, r.committed = nil, nil, nil, nil, nil, nil
 	r.state.Store(stateWaiting)
 	requests.Put(r)
 }
@@ -60,6 +69,39 @@ func (r *request) abandoned() bool { return r.state.Load() == stateAbandoned }
 func (r *request) finish(err error) {
 	r.err = err
 	r.done <- struct{}{}
+}
+
+// outcome returns what became of the request, to its caller who was woken, and
+// fills in its Timing.
+func (r *request) outcome() error {
+	c := r.committed
+	if c == nil {
+		return r.err
+	}
+	if r.timing != nil {
+		*r.timing = Timing{r.accepted, c.begun, r.started, r.ended, c.committing, c.committed, c.pauses.since(r.accepted)}
+	}
+	if c.failure != nil {
+		return c.failure
+	}
+	return r.err
+}
+
+// wakeTurn is how many callers are woken before they get a turn to run. The scheduler
+// is first come, first served: a writer that has used up its time slice would
+// otherwise wait behind all of its last batch.
+const wakeTurn = 64
+
+// wake hands the outcome of a COMMIT to the callers of reqs and forgets them.
+func (c *commit) wake(reqs []*request) {
+	for i, r := range reqs {
+		if i > 0 && i%wakeTurn == 0 {
+			runtime.Gosched()
+		}
+		r.committed = c
+		r.done <- struct{}{}
+	}
+	clear(reqs)
 }
 
 // queue is the bounded FIFO between callers and the writer. A slice under a mutex

@@ -68,7 +68,7 @@ func (s Stats) Sub(prev Stats) Stats {
 func (w *Writer) Stats() Stats {
 	w.statsMu.Lock()
 	s := w.stats
-	s.WALBlocked = w.blocked.until(Now())
+	s.WALBlocked = w.blocked.Until(Now())
 	w.statsMu.Unlock()
 	s.Queued = w.queue.len()
 	if t := w.queue.oldest(); t != 0 {

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/internal/fastexec"
 )
 
 // prepared is a statement in a connection's cache.
@@ -19,18 +21,41 @@ type prepared struct {
 	busy   bool      // has bindings or an open cursor
 	begun  bool      // was stepped since it was idle
 	err    error     // first failed bind since the statement was idle
+
+	// Integers are held back, so that Exec can hand all of them to SQLite in one
+	// call; see package fastexec.
+	fast  fastexec.Stmt // 0: the driver gets everything at once
+	held  [fastexec.Parameters]int64
+	holds uint // a bit for each parameter whose value is held
+	given bool // the driver has some bindings or a cursor
 }
 
 // reset makes the statement idle. Its error is that of the last step, if that
 // failed, or that of the commit that ends a statement outside of a transaction.
 func (p *prepared) reset() (err error) {
-	if p.busy {
+	if p.given {
 		_, err = p.stmt.ResetAndClear()
-		p.busy, p.begun = false, false
 	}
+	p.idle()
 	p.err = nil
 	return err
 }
+
+// idle notes that the statement has neither bindings nor a cursor.
+func (p *prepared) idle() { p.busy, p.begun, p.given, p.holds = false, false, false, 0 }
+
+// hold keeps v for parameter i until Exec, if that may be.
+func (p *prepared) hold(i int, v int64) bool {
+	if p.fast == 0 || p.given || i < 1 || i > p.params {
+		return false
+	}
+	p.held[i-1] = v
+	p.holds |= 1 << (i - 1)
+	return true
+}
+
+// whole reports whether all parameters of the statement are held.
+func (p *prepared) whole() bool { return p.fast != 0 && !p.given && p.holds == 1<<p.params-1 }
 
 // Stmt is a prepared statement on loan from a transaction: bind, then Exec or
 // step through the rows. It is a small value, and using it allocates nothing. A
@@ -76,12 +101,24 @@ func (s Stmt) bound(err error) Stmt {
 	return s
 }
 
+// driver returns the driver's statement, with all that was bound until now.
+func (s Stmt) driver() sqliteh.Stmt {
+	p := s.p
+	p.given = true
+	for i := 1; p.holds != 0; i, p.holds = i+1, p.holds>>1 {
+		if p.holds&1 != 0 {
+			s.bound(p.stmt.BindInt64(i, p.held[i-1]))
+		}
+	}
+	return p.stmt
+}
+
 // BindInt64 binds parameter i.
 func (s Stmt) BindInt64(i int, v int64) Stmt {
-	if s.use() != nil {
+	if s.use() != nil || s.p.hold(i, v) {
 		return s
 	}
-	return s.bound(s.p.stmt.BindInt64(i, v))
+	return s.bound(s.driver().BindInt64(i, v))
 }
 
 // BindFloat64 binds parameter i.
@@ -89,7 +126,7 @@ func (s Stmt) BindFloat64(i int, v float64) Stmt {
 	if s.use() != nil {
 		return s
 	}
-	return s.bound(s.p.stmt.BindDouble(i, v))
+	return s.bound(s.driver().BindDouble(i, v))
 }
 
 // BindText binds parameter i. The driver copies v.
@@ -97,7 +134,7 @@ func (s Stmt) BindText(i int, v string) Stmt {
 	if s.use() != nil {
 		return s
 	}
-	return s.bound(s.p.stmt.BindText64(i, v))
+	return s.bound(s.driver().BindText64(i, v))
 }
 
 // BindBlob binds parameter i; nil binds NULL. SQLite copies v.
@@ -106,11 +143,11 @@ func (s Stmt) BindBlob(i int, v []byte) Stmt {
 	case s.use() != nil:
 		return s
 	case v == nil:
-		return s.bound(s.p.stmt.BindNull(i))
+		return s.bound(s.driver().BindNull(i))
 	case len(v) == 0:
-		return s.bound(s.p.stmt.BindZeroBlob64(i, 0))
+		return s.bound(s.driver().BindZeroBlob64(i, 0))
 	}
-	return s.bound(s.p.stmt.BindBlob64(i, v))
+	return s.bound(s.driver().BindBlob64(i, v))
 }
 
 // BindNull binds NULL to parameter i.
@@ -118,7 +155,7 @@ func (s Stmt) BindNull(i int) Stmt {
 	if s.use() != nil {
 		return s
 	}
-	return s.bound(s.p.stmt.BindNull(i))
+	return s.bound(s.driver().BindNull(i))
 }
 
 // ready checks the handle and its bindings before a step.
@@ -148,13 +185,51 @@ func (s Stmt) Exec() (changed int64, err error) {
 	if s.err == nil && s.rx.free {
 		return s.execWhole()
 	}
+	if s.err == nil && s.p.whole() {
+		return s.execHeld()
+	}
 	if err := s.ready(); err != nil {
 		return 0, err
 	}
-	_, _, changed, _, err = s.p.stmt.StepResult()
-	s.p.busy, s.p.begun = false, false
+	_, _, changed, _, err = s.driver().StepResult()
+	s.p.idle()
 	if err != nil {
 		return 0, s.rx.stepFailed(s.p, err)
+	}
+	return changed, nil
+}
+
+// execHeld is Exec of a statement whose parameters are all held: everything that is
+// to be done, the savepoint included, in one call.
+func (s Stmt) execHeld() (changed int64, err error) {
+	if err := s.use(); err != nil {
+		return 0, err
+	}
+	p, rx := s.p, s.rx
+	if err := rx.inTime(); err != nil {
+		return 0, err
+	}
+	call := fastexec.Call{Stmt: p.fast, N: p.params, Values: p.held}
+	if rx.unprotected(p) {
+		w := rx.tx.w
+		call.Savepoint = w.sql.savepoint.fast
+		if w.batch.lingering {
+			call.Release = w.sql.release.fast
+		}
+	}
+	changed, part, code := call.Run()
+	p.idle()
+	if part != fastexec.Statement { // no savepoint: it must not go on
+		err := rx.conn.wrap(sqliteh.ErrCode(code), rx.tx.w.sql.savepoint.sql)
+		rx.tx.abort(err)
+		return 0, err
+	}
+	rx.conn.statements++
+	if call.Savepoint != 0 {
+		rx.tx.savepoint, rx.tx.w.batch.lingering = true, false
+	}
+	if code != sqliteh.SQLITE_OK {
+		return 0, rx.stepFailed(p, sqliteh.ErrCode(code))
 	}
 	return changed, nil
 }
@@ -177,7 +252,7 @@ func (s Stmt) Step() (row bool, err error) {
 	if err := s.ready(); err != nil {
 		return false, err
 	}
-	row, err = s.p.stmt.Step(nil)
+	row, err = s.driver().Step(nil)
 	if err != nil {
 		err = s.rx.stepFailed(s.p, err)
 	}

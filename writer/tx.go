@@ -51,10 +51,23 @@ func (rx *Rx) Stmt(sql string) Stmt {
 // beforeStep opens the savepoint when a function's first write comes, and refuses
 // what comes after its time is up.
 func (rx *Rx) beforeStep(p *prepared) error {
-	if rx.tx == nil {
-		return nil
+	if err := rx.inTime(); err != nil || !rx.unprotected(p) {
+		return err
 	}
-	return rx.tx.beforeStep(p)
+	return rx.tx.protect()
+}
+
+// inTime returns an error when the function's time is up.
+func (rx *Rx) inTime() error {
+	if rx.tx != nil && rx.tx.timedOut.Load() {
+		return ErrTxTimeout
+	}
+	return nil
+}
+
+// unprotected tells whether a savepoint has to be opened before p is stepped.
+func (rx *Rx) unprotected(p *prepared) bool {
+	return rx.tx != nil && p.kind != kindRead && !rx.tx.savepoint && rx.tx.w.batch.savepoints
 }
 
 // timeText is RFC 3339 with all nine digits of the fraction: of equal length, texts
@@ -276,22 +289,23 @@ func (w *Writer) nested(ctx context.Context) context.Context {
 	return context.WithValue(ctx, nestedKey{w}, true)
 }
 
-// beforeStep is called before a statement reaches SQLite.
-func (tx *Tx) beforeStep(p *prepared) error {
-	if tx.timedOut.Load() {
-		return ErrTxTimeout
-	}
-	if p.kind == kindRead || tx.savepoint || !tx.w.batch.savepoints {
-		return nil
+// protect opens the function's savepoint.
+func (tx *Tx) protect() error {
+	if err := tx.w.endLingering(); err != nil {
+		return tx.unprotectable(err)
 	}
 	if err := tx.conn.run(tx.w.sql.savepoint); err != nil {
-		// Without a savepoint this function's changes could not be told from its
-		// batch-mates': the batch must not go on.
-		tx.abort(err)
-		return err
+		return tx.unprotectable(err)
 	}
 	tx.savepoint = true
 	return nil
+}
+
+// unprotectable poisons the transaction of a function that has no savepoint: its
+// changes could not be told from its batch-mates', and the batch must not go on.
+func (tx *Tx) unprotectable(err error) error {
+	tx.abort(err)
+	return err
 }
 
 // abort poisons the transaction.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,6 +135,84 @@ func TestContract11LimitInBytes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// filled writes commits of about ten pages each until n more checkpoints were tried
+// and returns how many pages of the log each had to move, or 0 if readers hindered it.
+func filled(t *testing.T, w *writer.Writer, n int) (moved []int) {
+	t.Helper()
+	for before := w.Stats(); len(moved) < n; {
+		do(t, w, func(tx *writer.Tx) error {
+			return second(tx.Exec("INSERT INTO entry(note) VALUES (zeroblob(40000))"))
+		})
+		fence(t, w)
+		if s := w.Stats(); s.Checkpoints > before.Checkpoints {
+			moved = append(moved, int(s.CheckpointPages-before.CheckpointPages))
+			before = s
+		}
+	}
+	return moved
+}
+
+// TestContract11LimitFollowsStall: the limit grows while checkpoints are shorter than
+// they may be, and shrinks when they are longer. Nothing else changes it: not what
+// Exclusive may have changed besides, nor a checkpoint that is no part of the policy.
+func TestContract11LimitFollowsStall(t *testing.T) {
+	for name, test := range map[string]struct {
+		policy writer.Checkpoint
+		limits []int
+	}{
+		"cheap":       {writer.Checkpoint{Pages: 2000, Stall: time.Hour}, []int{500, 625, 781, 976}},
+		"dear":        {writer.Checkpoint{Pages: 2400, Stall: 1}, []int{600, 300, 250, 250}},
+		"dear, bytes": {writer.Checkpoint{Bytes: 2400 * 4096, Stall: 1}, []int{600, 300, 250, 250}},
+		"dear, mode":  {writer.Checkpoint{Pages: 2400, Stall: 1, Mode: sqliteh.SQLITE_CHECKPOINT_TRUNCATE}, []int{600, 300, 250}},
+		"few":         {writer.Checkpoint{Pages: 50, Stall: 1}, []int{50, 50, 50}},
+		"fixed":       {writer.Checkpoint{Pages: 300}, []int{300, 300, 300}},
+	} {
+		w := openTest(t, writer.Options{Checkpoint: test.policy, Pragmas: map[string]string{"synchronous": "off"}})
+		if test.policy.Mode == sqliteh.SQLITE_CHECKPOINT_PASSIVE {
+			do(t, w, insert(1))
+			if err := w.Checkpoint(t.Context(), sqliteh.SQLITE_CHECKPOINT_TRUNCATE); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, limit := range test.limits {
+			if got := filled(t, w, 1)[0]; got < limit || got > limit+30 {
+				t.Errorf("%s: checkpoint %d moved %d pages, with a limit of %d", name, i, got, limit)
+			}
+			exclusive(t, w, "PRAGMA query_only = on")
+		}
+	}
+}
+
+// TestContract11ReadersTeachNothing: what a reader hindered does not tell what pages
+// cost, and however small the limit has become, waiting for readers begins at four
+// times the most that it may be.
+func TestContract11ReadersTeachNothing(t *testing.T) {
+	var restarts atomic.Int32
+	faults := &writertest.Faults{Before: func(e writertest.Event) {
+		if e.SQL == "CHECKPOINT RESTART" {
+			restarts.Add(1)
+		}
+	}}
+	w := openTest(t, writer.Options{
+		Open: faults.Open, Readers: 1, Checkpoint: writer.Checkpoint{Pages: 800, Stall: 1},
+		Pragmas: map[string]string{"synchronous": "off"},
+	})
+	filled(t, w, 1) // and the limit is at its least, 250
+	release := pinned(t, w)
+	before := w.Stats().WALBytes
+	pages := func() int { return int(w.Stats().WALBytes-before) / walFrame }
+	for n := 1; restarts.Load() == 0; n++ {
+		filled(t, w, 1)
+		if got := pages(); restarts.Load() == 0 && (got < n*250 || got > n*280 || got > 4*800) {
+			t.Fatalf("checkpoint %d came at %d pages", n, got)
+		}
+	}
+	if got := pages(); got < 4*800-30 || got > 4*800+30 {
+		t.Errorf("the first RESTART came at %d pages, want %d", got, 4*800)
+	}
+	release()
 }
 
 // TestContract11NeverIsNotAlways: a limit that no WAL reaches.

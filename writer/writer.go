@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/internal/wal"
 )
 
 // Writer owns the one connection that writes to a database. Its methods are safe
@@ -32,7 +34,7 @@ type Writer struct {
 	failure   atomic.Pointer[error]  // storage failure
 	statsMu   sync.Mutex
 	stats     Stats
-	blocked   blockage     // guarded by statsMu
+	blocked   wal.Blockage // guarded by statsMu
 	backups   sync.RWMutex // read-held by each Backup, held to close
 	closeErr  error        // set before done is closed
 	watchStop func()
@@ -41,8 +43,10 @@ type Writer struct {
 	conn    *conn
 	sql     struct{ begin, commit, rollback, savepoint, release, rollbackTo *prepared }
 	batch   batch
-	careful int // batches left that use savepoints after one failed without
-	wal     wal
+	careful int             // batches left that use savepoints after one failed without
+	waking  sync.WaitGroup  // those who wake the callers of a batch that is over
+	spare   chan []*request // what they do not need any more, for batch.ran
+	wal     walState
 	pauses  pauses
 }
 
@@ -73,7 +77,8 @@ func Open(ctx context.Context, path string, opt Options) (_ *Writer, err error) 
 		release: release,
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
-		wal:     wal{pause: restartPause},
+		spare:   make(chan []*request, 1),
+		wal:     walState{pause: restartPause},
 	}
 	opened := false
 	defer func() {
@@ -282,7 +287,7 @@ func (w *Writer) submit(r *request) error {
 			<-r.done
 		}
 	}
-	err = r.err
+	err = r.outcome()
 	r.free()
 	return err
 }

@@ -109,7 +109,7 @@ func (f *engineFlags) add(flags *pflag.FlagSet) {
 	sizeVar(flags, &f.cacheSize, "cache-size", 64<<20, "SQLite's page cache for each connection, in bytes")
 	sizeVar(flags, &f.mmap, "mmap-size", 0, "PRAGMA mmap_size, in bytes")
 	flags.StringArrayVar(&f.pragmas, "pragma", nil, "another PRAGMA as `name=value`; may be repeated")
-	flags.StringVar(&f.options.Checkpoint, "checkpoint", sqlite.DefaultCheckpoint, "when: pages:N, bytes:SIZE, idle or off")
+	flags.StringVar(&f.options.Checkpoint, "checkpoint", sqlite.DefaultCheckpoint, "when: stall:TIME, pages:N, bytes:SIZE, idle or off")
 	choiceVar(flags, &f.options.CheckpointMode, "checkpoint-mode", "passive", "passive, restart or truncate", "passive", "restart", "truncate")
 	countVar(flags, &f.maxBatch, "max-batch", "", 10_000, "transactions to a COMMIT at most")
 	durationVar(flags, &f.options.BatchWindow, "batch-window", "", 0, time.Millisecond, "how long a batch waits for more to come; a bare number is milliseconds")

@@ -68,7 +68,7 @@ var usages = []struct{ args, says string }{
 	{"run --pragma nonsense", `--pragma "nonsense" is not name=value`},
 	{"run --pragma =", `--pragma "=" is not name=value`},
 	{"run --pragma a=1;VACUUM", `--pragma "a=1;VACUUM" is not name=value`},
-	{"run --checkpoint often", `checkpoint policy "often" is none of pages:4000, bytes:64MiB, idle, off`},
+	{"run --checkpoint often", `checkpoint policy "often" is none of stall:10ms, pages:4000, bytes:64MiB, idle, off`},
 	{"run --checkpoint-mode full", `--checkpoint-mode: "full" is none of passive, restart, truncate`},
 	{"run --batch-window -1", "--batch-window must be 0 or more"},
 	{"run --savepoints some", `--savepoints: "some" is none of each, none, on-failure`},

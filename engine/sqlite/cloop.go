@@ -14,6 +14,7 @@ import (
 
 	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/internal/cloop"
+	"github.com/tpssim/tpssim/internal/wal"
 	"github.com/tpssim/tpssim/writer"
 )
 
@@ -113,24 +114,23 @@ func (r *CLoopResult) run(ctx context.Context, c *cloop.Conn, opt Options, cfg C
 	if err != nil {
 		return err
 	}
-	if policy.Idle { // the loop never is; the writer has this limit beside it
-		policy.Pages = defaultCheckpointPages
-	}
 	s.Checkpoint, s.MaxBatch, s.Savepoints = checkpointName(opt), cfg.Batch, "none"
 	if cfg.Savepoints {
 		s.Savepoints = "each"
 	}
 	r.Settings = s
-	part := func(from, to int) cloop.Config {
+	limit := wal.Limit{Most: policy.Pages, Stall: policy.Stall}
+	part := func(from, to, first int) cloop.Config {
 		return cloop.Config{
 			From: cfg.From[from:to], To: cfg.To[from:to], Amount: cfg.Amounts[from:to],
 			Batch: cfg.Batch, Savepoints: cfg.Savepoints,
-			CheckpointPages: policy.Pages, CheckpointMode: policy.Mode,
+			CheckpointMost: limit.Most, CheckpointFirst: first, CheckpointStall: limit.Stall, CheckpointMode: policy.Mode,
 		}
 	}
+	first := limit.Pages()
 	if cfg.Warm > 0 {
-		warm, err := c.Run(ctx, part(0, cfg.Warm))
-		r.Warmed = warm.Transfers
+		warm, err := c.Run(ctx, part(0, cfg.Warm, first))
+		r.Warmed, first = warm.Transfers, warm.CheckpointLimit // as a writer knows what it has learned
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func (r *CLoopResult) run(ctx context.Context, c *cloop.Conn, opt Options, cfg C
 			return err
 		}
 	}
-	timed, err := c.Run(ctx, part(cfg.Warm, len(cfg.From)))
+	timed, err := c.Run(ctx, part(cfg.Warm, len(cfg.From), first))
 	r.Elapsed, r.Transfers, r.Commits, r.Rows = timed.Elapsed, timed.Transfers, timed.Commits, timed.Rows
 	r.Checkpoints, r.CheckpointPages, r.CheckpointTime = timed.Checkpoints, timed.CheckpointPages, timed.CheckpointTime
 	if err != nil {

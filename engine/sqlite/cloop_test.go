@@ -17,6 +17,7 @@ import (
 	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/internal/cloop"
 	"github.com/tpssim/tpssim/internal/sqlconn"
+	"github.com/tpssim/tpssim/internal/wal"
 	"github.com/tpssim/tpssim/writer"
 )
 
@@ -106,7 +107,7 @@ func TestCLoopSettings(t *testing.T) {
 	opt := copyOf(t, accounts.SchemaRowid)
 	got, err := CLoop(t.Context(), opt, CLoopConfig{Batch: 1, Savepoints: true})
 	want := engine.Settings{JournalMode: "wal", Synchronous: "full", PageSize: 4096, CacheSize: -65536,
-		Checkpoint: "pages:4000", MaxBatch: 1, Savepoints: "each"}
+		Checkpoint: "stall:10ms", MaxBatch: 1, Savepoints: "each"}
 	if err != nil || got.Settings != want {
 		t.Errorf("%+v, %v", got.Settings, err)
 	}
@@ -132,23 +133,27 @@ func TestCLoopKeepsWAL(t *testing.T) {
 
 // The loop checkpoints when the writer does, and moves as much.
 func TestCLoopCheckpointsAsTheWriter(t *testing.T) {
-	const n = 600
 	for _, tt := range []struct {
 		policy, mode string
-		batch        int
+		n, batch     int
 		pinned       bool // a reader keeps the WAL from starting anew
 		least        int64
 	}{
-		{"pages:100", "", 10, false, 9},
-		{"pages:100", "restart", 10, false, 9},
-		{"pages:100", "truncate", 10, false, 9},
-		{"bytes:400KiB", "", 1, false, 5},
-		{"pages:20", "", 20, false, 29}, // each batch is larger than the limit
-		{"pages:2", "", 50, false, 11},  // and so large that it is emptied by force
-		{"pages:400", "", 10, true, 2},
-		{"off", "", 10, false, 0},
+		{"pages:100", "", 600, 10, false, 9},
+		{"pages:100", "restart", 600, 10, false, 9},
+		{"pages:100", "truncate", 600, 10, false, 9},
+		{"bytes:400KiB", "", 600, 1, false, 5},
+		{"pages:20", "", 600, 20, false, 29}, // each batch is larger than the limit
+		{"pages:2", "", 600, 50, false, 11},  // and so large that it is emptied by force
+		{"pages:400", "", 600, 10, true, 2},
+		{"off", "", 600, 10, false, 0},
+		{"stall:1h", "", 2800, 10, false, 3},          // each is shorter, and the limit grows
+		{"stall:1ns", "", 2800, 10, false, 9},         // each is longer, and it shrinks
+		{"stall:1ns", "truncate", 2800, 10, false, 9}, // which it does in the mode that is asked for
+		{"stall:1ns", "", 2800, 10, true, 4},          // but not by what a reader hindered
 	} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			n := tt.n
 			cfg := loopOf(n, tt.batch)
 			opts := [2]Options{copyOf(t, accounts.SchemaRowid), copyOf(t, accounts.SchemaRowid)}
 			for i := range opts {
@@ -189,6 +194,20 @@ func TestCLoopCheckpointsAsTheWriter(t *testing.T) {
 	}
 }
 
+// What a loop learned of checkpoints while it warmed up, it knows when the clock
+// starts.
+func TestCLoopKeepsTheLimit(t *testing.T) {
+	opt := copyOf(t, accounts.SchemaRowid)
+	opt.Checkpoint = "stall:1ns" // at 1000 pages, then 500, then 250
+	opt.Pragmas = map[string]string{"synchronous": "off"}
+	cfg := loopOf(1600, 1)
+	cfg.Warm, cfg.Settle = 1000, true
+	got, err := CLoop(t.Context(), opt, cfg)
+	if err != nil || got.Checkpoints < 2 || got.CheckpointPages/got.Checkpoints >= 500 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // A loop is never idle, so it checkpoints at the limit that the writer has beside.
 func TestCLoopIdle(t *testing.T) {
 	opt := copyOf(t, accounts.SchemaRowid)
@@ -197,7 +216,7 @@ func TestCLoopIdle(t *testing.T) {
 	cfg := loopOf(3000, 1)
 	cfg.Settle = true
 	got, err := CLoop(t.Context(), opt, cfg)
-	if err != nil || got.Checkpoints != 1 || got.CheckpointPages < defaultCheckpointPages {
+	if err != nil || got.Checkpoints < 2 || got.CheckpointPages < wal.DefaultMost/4 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

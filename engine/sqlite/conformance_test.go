@@ -1,15 +1,20 @@
 package sqlite
 
 import (
+	"math"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/tailscale/sqlite/sqliteh"
 
 	"github.com/tpssim/tpssim/accounts"
 	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/engine/enginetest"
+	"github.com/tpssim/tpssim/writer"
 )
 
 func TestConformance(t *testing.T) {
@@ -166,43 +171,43 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestParseCheckpoint(t *testing.T) {
+	const ms = time.Millisecond
 	for _, tt := range []struct {
 		policy, mode string
 		page         int64
-		pages        int // 0: an error, unless idle or off
-		idle, off    bool
+		want         writer.Checkpoint
 	}{
-		{"", "", 4096, 4000, false, false},
-		{"pages:4000", "passive", 4096, 4000, false, false},
-		{"pages:1", "restart", 4096, 1, false, false},
-		{"pages:4k", "", 4096, 4000, false, false},
-		{"pages:1.5", "", 4096, 0, false, false},
-		{"bytes:64MiB", "truncate", 4096, 16384, false, false},
-		{"bytes:64MiB", "", 65536, 1024, false, false},
-		{"bytes:1", "", 4096, 1, false, false},
-		{"idle", "", 4096, 0, true, false},
-		{"off", "", 4096, 0, false, true},
-		{"pages:0", "", 4096, 0, false, false},
-		{"pages:-5", "", 4096, 0, false, false},
-		{"pages:", "", 4096, 0, false, false},
-		{"pages:many", "", 4096, 0, false, false},
-		{"pages:99999999999999999999", "", 4096, 0, false, false},
-		{"bytes:", "", 4096, 0, false, false},
-		{"bytes:-1", "", 4096, 0, false, false},
-		{"idle:5", "", 4096, 0, false, false},
-		{"off:", "", 4096, 0, false, false},
-		{"pages", "", 4096, 0, false, false},
-		{"rarely", "", 4096, 0, false, false},
-		{"pages:5", "full", 4096, 0, false, false},
+		{"", "", 4096, writer.Checkpoint{Pages: 4000, Stall: 10 * ms}},
+		{"", "truncate", 0, writer.Checkpoint{Pages: 4000, Stall: 10 * ms, Mode: sqliteh.SQLITE_CHECKPOINT_TRUNCATE}},
+		{"stall:10ms", "passive", 4096, writer.Checkpoint{Pages: 4000, Stall: 10 * ms}},
+		{"stall:1.5s", "", 0, writer.Checkpoint{Pages: 4000, Stall: 1500 * ms}},
+		{"stall:1ns", "", 4096, writer.Checkpoint{Pages: 4000, Stall: 1}},
+		{"pages:4000", "passive", 4096, writer.Checkpoint{Pages: 4000}},
+		{"pages:1", "restart", 4096, writer.Checkpoint{Pages: 1, Mode: sqliteh.SQLITE_CHECKPOINT_RESTART}},
+		{"pages:4k", "", 4096, writer.Checkpoint{Pages: 4000}},
+		{"pages:5000000000", "", 4096, writer.Checkpoint{Pages: math.MaxInt32}},
+		{"bytes:64MiB", "truncate", 4096, writer.Checkpoint{Pages: 16384, Mode: sqliteh.SQLITE_CHECKPOINT_TRUNCATE}},
+		{"bytes:64MiB", "", 65536, writer.Checkpoint{Pages: 1024}},
+		{"bytes:64MiB", "", 0, writer.Checkpoint{Bytes: 64 << 20}},
+		{"bytes:1", "", 4096, writer.Checkpoint{Pages: 1}},
+		{"idle", "", 4096, writer.Checkpoint{Idle: true, Pages: 4000, Stall: 10 * ms}},
+		{"off", "", 4096, writer.Checkpoint{Off: true}},
 	} {
-		got, err := ParseCheckpoint(tt.policy, tt.mode, tt.page)
-		if wantErr := tt.pages == 0 && !tt.idle && !tt.off; (err != nil) != wantErr {
-			t.Errorf("ParseCheckpoint(%q, %q) = %+v, %v", tt.policy, tt.mode, got, err)
-			continue
+		if got, err := ParseCheckpoint(tt.policy, tt.mode, tt.page); got != tt.want || err != nil {
+			t.Errorf("ParseCheckpoint(%q, %q, %d) = %+v, %v; want %+v", tt.policy, tt.mode, tt.page, got, err, tt.want)
 		}
-		if err == nil && (got.Pages != tt.pages || got.Idle != tt.idle || got.Off != tt.off || got.Mode != checkpointModes[tt.mode]) {
-			t.Errorf("ParseCheckpoint(%q, %q) = %+v", tt.policy, tt.mode, got)
+	}
+	for _, policy := range []string{
+		"pages:1.5", "pages:0", "pages:-5", "pages:", "pages:many", "pages:99999999999999999999", "pages", "bytes:", "bytes:-1",
+		"idle:5", "off:", "rarely", "stall", "stall:", "stall:0", "stall:0s", "stall:-10ms", "stall:10", "stall:long",
+	} {
+		want := `checkpoint policy "` + policy + `" is none of stall:10ms, pages:4000, bytes:64MiB, idle, off`
+		if got, err := ParseCheckpoint(policy, "", 4096); err == nil || err.Error() != want {
+			t.Errorf("ParseCheckpoint(%q) = %+v, %v", policy, got, err)
 		}
+	}
+	if got, err := ParseCheckpoint("pages:5", "full", 4096); err == nil {
+		t.Errorf("a mode that is none: %+v", got)
 	}
 }
 

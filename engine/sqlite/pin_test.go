@@ -10,6 +10,7 @@ import (
 
 	"github.com/tpssim/tpssim/accounts"
 	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/internal/wal"
 	"github.com/tpssim/tpssim/writer"
 	"github.com/tpssim/tpssim/writer/writertest"
 )
@@ -45,7 +46,7 @@ func TestPin(t *testing.T) {
 			}
 		}
 		got := quiet(t, e, observed)
-		const frame = 4096 + walFrameHeader
+		const frame = 4096 + wal.FrameHeader
 		if least := int64(updates * frame); got.WALBytes < least || got.WALPending < least || got.WALFileBytes < least {
 			t.Errorf("after %d pages under a pinned snapshot: %+v", updates, got)
 		}
@@ -119,56 +120,52 @@ func TestPinsClose(t *testing.T) {
 // order connections tell.
 func TestPoolLog(t *testing.T) {
 	const limit = 10
-	type end struct {
-		pages, done  int64
-		busy, pinned bool
-	}
 	type removed struct{} // the WAL was
 	for name, tt := range map[string]struct {
-		steps                    []any // an int is a commit, an end a checkpoint
+		steps                    []any // an int is a commit, an answer a checkpoint
 		written, pending, copied int64 // pages
 		due                      bool
 	}{
 		"grows":                        {[]any{3, 5, 9}, 9, 9, 0, false},
 		"is due":                       {[]any{3, 5, 10}, 10, 10, 0, true},
 		"told in another order":        {[]any{3, 9, 5}, 9, 9, 0, false},
-		"all moved":                    {[]any{12, end{pages: 12, done: 12}}, 12, 0, 12, false},
-		"starts anew":                  {[]any{12, end{pages: 12, done: 12}, 4}, 16, 4, 12, false},
-		"starts anew, larger":          {[]any{12, end{pages: 12, done: 12}, 20}, 32, 20, 12, true},
-		"emptied":                      {[]any{12, end{pages: 0, done: 0}, 4}, 16, 4, 12, false},
-		"some left":                    {[]any{12, end{pages: 12, done: 7, pinned: true}, 15}, 15, 8, 7, false},
-		"some left, due again":         {[]any{12, end{pages: 12, done: 7, pinned: true}, 22}, 22, 15, 7, true},
-		"the rest later":               {[]any{12, end{pages: 12, done: 7, pinned: true}, 15, end{pages: 15, done: 15}, 2}, 17, 2, 15, false},
-		"all moved, a reader stays":    {[]any{12, end{pages: 12, done: 12, pinned: true}, 15}, 15, 3, 12, false},
-		"all moved, the reader went":   {[]any{12, end{pages: 12, done: 12, pinned: true}, 4}, 16, 4, 12, false},
-		"waited in vain, all moved":    {[]any{12, end{pages: 12, done: 12, busy: true}, 13}, 13, 1, 12, false},
-		"anew and in another order":    {[]any{12, end{pages: 12, done: 12, pinned: true}, 4, 3}, 16, 4, 12, false},
+		"all moved":                    {[]any{12, answer{pages: 12, done: 12}}, 12, 0, 12, false},
+		"starts anew":                  {[]any{12, answer{pages: 12, done: 12}, 4}, 16, 4, 12, false},
+		"starts anew, larger":          {[]any{12, answer{pages: 12, done: 12}, 20}, 32, 20, 12, true},
+		"emptied":                      {[]any{12, answer{pages: 0, done: 0}, 4}, 16, 4, 12, false},
+		"some left":                    {[]any{12, answer{pages: 12, done: 7, pinned: true}, 15}, 15, 8, 7, false},
+		"some left, due again":         {[]any{12, answer{pages: 12, done: 7, pinned: true}, 22}, 22, 15, 7, true},
+		"the rest later":               {[]any{12, answer{pages: 12, done: 7, pinned: true}, 15, answer{pages: 15, done: 15}, 2}, 17, 2, 15, false},
+		"all moved, a reader stays":    {[]any{12, answer{pages: 12, done: 12, pinned: true}, 15}, 15, 3, 12, false},
+		"all moved, the reader went":   {[]any{12, answer{pages: 12, done: 12, pinned: true}, 4}, 16, 4, 12, false},
+		"waited in vain, all moved":    {[]any{12, answer{pages: 12, done: 12, busy: true}, 13}, 13, 1, 12, false},
+		"anew and in another order":    {[]any{12, answer{pages: 12, done: 12, pinned: true}, 4, 3}, 16, 4, 12, false},
 		"removed":                      {[]any{3, 9, removed{}}, 9, 0, 0, false},
 		"removed, then some":           {[]any{9, removed{}, 4, 5}, 14, 5, 0, false},
 		"removed, then due":            {[]any{9, removed{}, 11}, 20, 11, 0, true},
-		"removed, some were moved":     {[]any{12, end{pages: 12, done: 7, pinned: true}, removed{}, 10}, 22, 10, 7, true},
-		"removed, all were moved":      {[]any{12, end{pages: 12, done: 12, pinned: true}, removed{}, 4, 3}, 16, 4, 12, false},
-		"a checkpoint failed":          {[]any{12, end{pages: -1, done: -1}, 13}, 13, 13, 0, true},
-		"a checkpoint without any log": {[]any{end{pages: 0, done: 0}, end{pages: -1, done: -1}}, 0, 0, 0, false},
+		"removed, some were moved":     {[]any{12, answer{pages: 12, done: 7, pinned: true}, removed{}, 10}, 22, 10, 7, true},
+		"removed, all were moved":      {[]any{12, answer{pages: 12, done: 12, pinned: true}, removed{}, 4, 3}, 16, 4, 12, false},
+		"a checkpoint failed":          {[]any{12, answer{pages: -1, done: -1}, 13}, 13, 13, 0, true},
+		"a checkpoint without any log": {[]any{answer{pages: 0, done: 0}, answer{pages: -1, done: -1}}, 0, 0, 0, false},
 	} {
-		l := poolLog{limit: limit}
+		l := poolLog{limit: wal.Limit{Most: limit}}
 		checkpoints := int64(0)
 		for _, step := range tt.steps {
 			switch step := step.(type) {
 			case int:
-				l.grown(int64(step))
-			case end:
+				l.grown(step)
+			case answer:
 				l.begin()
-				l.end(step.pages, step.done, step.busy, step.pinned)
+				l.end(step)
 				checkpoints++
 			case removed:
 				l.removed()
 			}
 		}
 		got := l.stats(0) // pages of nothing but their header
-		if got.WALBytes != tt.written*walFrameHeader || got.WALPending != tt.pending*walFrameHeader || got.CheckpointPages != tt.copied {
+		if got.WALBytes != tt.written*wal.FrameHeader || got.WALPending != tt.pending*wal.FrameHeader || got.CheckpointPages != tt.copied {
 			t.Errorf("%s: %d written, %d pending, %d copied; want %d, %d, %d", name,
-				got.WALBytes/walFrameHeader, got.WALPending/walFrameHeader, got.CheckpointPages, tt.written, tt.pending, tt.copied)
+				got.WALBytes/wal.FrameHeader, got.WALPending/wal.FrameHeader, got.CheckpointPages, tt.written, tt.pending, tt.copied)
 		}
 		if l.due() != tt.due || got.Checkpoints != checkpoints {
 			t.Errorf("%s: due is %v, after %d checkpoints", name, l.due(), got.Checkpoints)
@@ -176,38 +173,68 @@ func TestPoolLog(t *testing.T) {
 	}
 }
 
-// The pool has the writer's rule for when the WAL counts as blocked.
+// Each checkpoint tells whether readers block the log, and one that is removed is
+// not blocked.
 func TestPoolLogBlocked(t *testing.T) {
 	var l poolLog
 	for _, step := range []struct {
-		name        string
-		pages, done int64
-		busy        bool
-		now         int64
-		want, later time.Duration // at now, and 5 later
+		name    string
+		told    func()
+		blocked bool
 	}{
-		{"nothing in the log", 0, 0, false, 10, 0, 0},
-		{"all moved", 7, 7, false, 20, 0, 0},
-		{"failed", -1, -1, false, 25, 0, 0},
-		{"some left", 9, 7, false, 30, 0, 5},
-		{"some left again", 12, 7, false, 40, 10, 15},
-		{"failed meanwhile", -1, -1, false, 45, 15, 20},
-		{"waited in vain", 12, 12, true, 50, 20, 25},
-		{"all moved", 12, 12, false, 60, 30, 30},
-		{"waited in vain, nothing left", 12, 12, true, 80, 30, 35},
-		{"emptied", 0, 0, false, 90, 40, 40},
-		{"another process checkpoints", -1, -1, true, 100, 40, 45},
-		{"emptied again", 0, 0, false, 110, 50, 50},
+		{"nothing yet", func() {}, false},
+		{"all moved", func() { l.begin(); l.end(answer{pages: 7, done: 7}) }, false},
+		{"some left", func() { l.begin(); l.end(answer{pages: 9, done: 7}) }, true},
+		{"failed", func() { l.begin(); l.end(answer{pages: -1, done: -1}) }, true},
+		{"all moved then", func() { l.begin(); l.end(answer{pages: 9, done: 9}) }, false},
+		{"waited in vain", func() { l.begin(); l.end(answer{pages: 9, done: 9, busy: true}) }, true},
+		{"removed", l.removed, false},
 	} {
-		l.note(step.pages, step.done, step.busy, step.now)
-		if now, later := l.blockedUntil(step.now), l.blockedUntil(step.now+5); now != step.want || later != step.later {
-			t.Errorf("%s: %v and %v, want %v and %v", step.name, now, later, step.want, step.later)
+		before := l.blocked.Until(writer.Now())
+		step.told()
+		now := writer.Now()
+		if goesOn := l.blocked.Until(now+5) > l.blocked.Until(now); goesOn != step.blocked || l.blocked.Until(now) < before {
+			t.Errorf("%s: blocked is %v, for %v after %v", step.name, goesOn, l.blocked.Until(now), before)
 		}
 	}
-	l.note(9, 7, false, writer.Now())
-	l.removed()
-	if over := l.blockedUntil(writer.Now()); over < 50 || l.blockedUntil(writer.Now()+1000) != over {
-		t.Errorf("it goes on after the WAL was removed, or was forgotten: %v", over)
+}
+
+// The limit of a pool follows what checkpoints cost, but not those that readers
+// hindered, or that did not run as the policy has it.
+func TestPoolLogLimit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		stall time.Duration
+		ended answer // of a log of 1000 pages
+		want  int
+	}{
+		"dear":            {1, answer{pages: 1000, done: 1000, policy: true}, 500},
+		"dear, emptied":   {1, answer{policy: true}, 500},
+		"cheap":           {time.Hour, answer{pages: 1000, done: 1000, policy: true}, 1250},
+		"cheap, emptied":  {time.Hour, answer{policy: true}, 1250},
+		"cheap, pinned":   {time.Hour, answer{pages: 1000, done: 1000, policy: true, pinned: true}, 1250},
+		"does not matter": {0, answer{pages: 1000, done: 1000, policy: true}, 4000},
+		"settling":        {1, answer{pages: 1000, done: 1000}, 1000},
+		"some left":       {1, answer{pages: 1000, done: 900, policy: true}, 1000},
+		"waited in vain":  {1, answer{pages: 1000, done: 1000, policy: true, busy: true}, 1000},
+		"failed":          {1, answer{pages: -1, done: -1, policy: true}, 1000},
+	} {
+		l := poolLog{limit: wal.Limit{Most: 4000, Stall: tt.stall}}
+		l.grown(1000)
+		l.begin()
+		for began := writer.Now(); writer.Now() < began+2; { // a clock may stand still for some time
+		}
+		l.end(tt.ended)
+		if got := l.limit.Pages(); got != tt.want {
+			t.Errorf("%s: the limit is %d, want %d", name, got, tt.want)
+		}
+		if tt.ended.pinned { // then the log goes on, and this many more are due
+			if l.grown(1000 + tt.want - 1); l.due() {
+				t.Errorf("%s: one is due at once", name)
+			}
+			if l.grown(1000 + tt.want); !l.due() {
+				t.Errorf("%s: none is due at the limit", name)
+			}
+		}
 	}
 }
 
@@ -254,7 +281,7 @@ func TestPoolLogHeld(t *testing.T) {
 	if got := l.held(began - 5); got != 0 {
 		t.Errorf("%d before it began", got)
 	}
-	l.end(1, 1, false, false)
+	l.end(answer{pages: 1, done: 1})
 	took := int64(l.took)
 	if got := l.held(writer.Now()) - before; got != took || took < 0 || took > writer.Now()-accepted {
 		t.Errorf("a checkpoint that took %d held for %d", took, got)

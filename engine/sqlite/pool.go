@@ -13,6 +13,7 @@ import (
 	"github.com/tailscale/sqlite/sqliteh"
 
 	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/internal/wal"
 	"github.com/tpssim/tpssim/writer"
 )
 
@@ -66,9 +67,9 @@ func openPool(ctx context.Context, opt Options) (engine.Engine, error) {
 	}
 	if policy.Idle { // nothing is idle here but while a checkpoint holds everybody up
 		opt.Checkpoint = DefaultCheckpoint
-		policy.Pages = defaultCheckpointPages
 	}
-	p := &pool{opt: opt, closed: make(chan struct{}), mode: policy.Mode, log: poolLog{limit: int64(policy.Pages)}}
+	p := &pool{opt: opt, closed: make(chan struct{}), mode: policy.Mode}
+	p.log.limit = wal.Limit{Most: policy.Pages, Stall: policy.Stall}
 	if err := p.file.open(opt); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tpssim/tpssim/accounts"
 	"github.com/tpssim/tpssim/engine"
+	"github.com/tpssim/tpssim/internal/wal"
 	"github.com/tpssim/tpssim/writer/writertest"
 )
 
@@ -97,7 +98,7 @@ func TestPoolCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The file keeps the largest size that the log ever had.
-	const frame, pagesOfOne = 4096 + walFrameHeader, 2
+	const frame, pagesOfOne = 4096 + wal.FrameHeader, 2
 	if most := int64((limit + callers*pagesOfOne) * frame); info.Size() > most {
 		t.Errorf("the WAL grew to %d frames with a checkpoint every %d", info.Size()/frame, limit)
 	}
@@ -142,7 +143,7 @@ func TestPoolCheckpointPolicy(t *testing.T) {
 		{"pages:1", "", "pages:1, while nothing runs", "CHECKPOINT PASSIVE"},
 		{"pages:1", "restart", "pages:1 restart, while nothing runs", "CHECKPOINT RESTART"},
 		{"pages:1", "truncate", "pages:1 truncate, while nothing runs", "CHECKPOINT TRUNCATE"},
-		{"idle", "", "pages:4000, while nothing runs", ""},
+		{"idle", "", "stall:10ms, while nothing runs", ""},
 	} {
 		t.Run(tt.policy+tt.mode, func(t *testing.T) {
 			did := ""

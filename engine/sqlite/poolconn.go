@@ -58,7 +58,7 @@ func (p *pool) prepare(c *poolConn) (err error) {
 	if err := c.DB.AutoCheckpoint(0); err != nil {
 		return sqlconn.Wrap(c.DB, err)
 	}
-	c.DB.SetWALHook(func(_ string, pages int) { p.log.grown(int64(pages)) })
+	c.DB.SetWALHook(func(_ string, pages int) { p.log.grown(pages) })
 	for sql, dest := range map[string]*sqliteh.Stmt{
 		"BEGIN IMMEDIATE": &c.begin, "COMMIT": &c.commit, "ROLLBACK": &c.rollback, "BEGIN": &c.readBegin,
 		addSQL: &c.add, swapSQL: &c.swap, balanceSQL: &c.query, recordSQL: &c.record,

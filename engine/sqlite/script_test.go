@@ -12,6 +12,7 @@ import (
 
 	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/internal/sqlconn"
+	"github.com/tpssim/tpssim/internal/wal"
 	"github.com/tpssim/tpssim/writer"
 	"github.com/tpssim/tpssim/writer/writertest"
 )
@@ -226,7 +227,7 @@ func TestForeignCheckpoint(t *testing.T) {
 			break
 		}
 	}
-	if got.Checkpoints != 1 || got.WALBytes != 8*(8192+walFrameHeader) {
+	if got.Checkpoints != 1 || got.WALBytes != 8*(8192+wal.FrameHeader) {
 		t.Errorf("%d checkpoints after %d bytes", got.Checkpoints, got.WALBytes)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/internal/quantity"
 	"github.com/tpssim/tpssim/internal/sqlconn"
+	"github.com/tpssim/tpssim/internal/wal"
 	"github.com/tpssim/tpssim/writer"
 )
 
@@ -108,14 +109,12 @@ var checkpointModes = map[string]sqliteh.Checkpoint{
 }
 
 // DefaultCheckpoint is the policy when none is given.
-const DefaultCheckpoint = "pages:4000"
+const DefaultCheckpoint = "stall:10ms"
 
-// defaultCheckpointPages is the number in it.
-const defaultCheckpointPages = 4000
-
-// ParseCheckpoint reads a checkpoint policy: "pages:4000", "bytes:64MiB", "idle"
-// or "off"; "" is DefaultCheckpoint. Bytes become pages of pageSize, and stay bytes
-// when that is 0, for the writer to divide.
+// ParseCheckpoint reads a checkpoint policy: "stall:10ms" (at most 4,000 pages),
+// "pages:4000", "bytes:64MiB", "idle" (or when stall:10ms says so) or "off"; "" is
+// DefaultCheckpoint. Bytes become pages of pageSize, and stay bytes when that is 0,
+// for the writer to divide.
 func ParseCheckpoint(policy, mode string, pageSize int64) (writer.Checkpoint, error) {
 	m, ok := checkpointModes[mode]
 	if !ok {
@@ -126,29 +125,33 @@ func ParseCheckpoint(policy, mode string, pageSize int64) (writer.Checkpoint, er
 	}
 	c := writer.Checkpoint{Mode: m}
 	kind, value, _ := strings.Cut(policy, ":")
-	var err error
+	good := true
 	switch {
 	case policy == "idle":
-		c.Idle = true
+		c.Idle, c.Pages, c.Stall = true, wal.DefaultMost, wal.DefaultStall
 	case policy == "off":
 		c.Off = true
+	case kind == "stall":
+		stall, err := time.ParseDuration(value)
+		c.Pages, c.Stall = wal.DefaultMost, stall
+		good = err == nil && stall > 0
 	case kind == "pages":
-		var n int64
-		n, err = quantity.Count(value)
+		n, err := quantity.Count(value)
 		c.Pages = int(min(n, math.MaxInt32))
+		good = err == nil && n > 0
 	case kind == "bytes":
-		var n int64
-		n, err = quantity.Size(value)
+		n, err := quantity.Size(value)
 		if pageSize == 0 {
 			c.Bytes = max(n, 1)
 		} else {
 			c.Pages = int(min(max(n/pageSize, 1), math.MaxInt32))
 		}
+		good = err == nil
 	default:
-		err = errors.New("unknown")
+		good = false
 	}
-	if err != nil || c.Pages < 0 || kind == "pages" && c.Pages == 0 {
-		return writer.Checkpoint{}, fmt.Errorf("checkpoint policy %q is none of pages:4000, bytes:64MiB, idle, off", policy)
+	if !good {
+		return writer.Checkpoint{}, fmt.Errorf("checkpoint policy %q is none of stall:10ms, pages:4000, bytes:64MiB, idle, off", policy)
 	}
 	return c, nil
 }

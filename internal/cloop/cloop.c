@@ -1,10 +1,5 @@
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE // RTLD_DEFAULT, dladdr
-#endif
-
 #include "cloop.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,14 +67,6 @@ void cloop_symbol_set(int i, void *address) {
 	memcpy((char *)&sq + i * sizeof address, &address, sizeof address);
 }
 
-void *cloop_symbol_find(const char *name, int *foreign) {
-	Dl_info here, there;
-	void *address = dlsym(RTLD_DEFAULT, name);
-	*foreign = address != NULL && (!dladdr((void *)&names, &here) || !dladdr(address, &there) ||
-									  here.dli_fbase != there.dli_fbase);
-	return address;
-}
-
 static void copy(char text[CLOOP_TEXT], const char *from) {
 	snprintf(text, CLOOP_TEXT, "%s", from != NULL ? from : "");
 }
@@ -132,8 +119,8 @@ static int64_t now_ns(void) {
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// The checkpoint policy is the writer's, number by number: package writer,
-// checkpoint.go, says why each is so.
+// The checkpoint policy is the writer's, number by number: checkpoint.go in package
+// writer and package internal/wal say why each is so.
 enum { RESTART_FACTOR = 4, CHECKPOINT_BUSY_MS = 50, SALT = 8, SALT_OFFSET = 16 };
 
 static const int64_t restart_pause_ns = 1000000000, max_restart_pause_ns = 30000000000;
@@ -147,6 +134,7 @@ struct run {
 
 	// The log, as wal in package writer.
 	int64_t pages, backfilled, passive_at;
+	int64_t limit; // the present one
 	unsigned char salt[SALT];
 	int64_t restart_at, pause;
 };
@@ -201,6 +189,24 @@ static int on_commit(void *arg, sqlite3 *db, const char *schema, int pages) {
 	return SQLITE_OK;
 }
 
+// adapt follows what checkpoints cost, as Limit.Took in package internal/wal does.
+static void adapt(struct run *r, int64_t pages, int64_t took_ns) {
+	const cloop_config *c = r->config;
+	int64_t limit = r->limit;
+	if (c->stall_ns == 0 || pages <= 0) {
+		return;
+	}
+	if (took_ns > c->stall_ns) {
+		int64_t fits = (int64_t)((double)pages * ((double)c->stall_ns / (double)took_ns));
+		limit = fits < limit ? fits : limit;
+		limit = limit > r->limit / 2 ? limit : r->limit / 2;
+		r->limit = limit > c->checkpoint_least ? limit : c->checkpoint_least;
+	} else if (took_ns < c->stall_ns - c->stall_ns / 4 && pages >= limit) {
+		limit += limit / 4;
+		r->limit = limit < c->checkpoint_most ? limit : c->checkpoint_most;
+	}
+}
+
 static int checkpoint(struct run *r, int mode) {
 	int frames = -1, done = -1;
 	int waits = mode != SQLITE_CHECKPOINT_PASSIVE && r->config->busy_ms > CHECKPOINT_BUSY_MS;
@@ -216,28 +222,34 @@ static int checkpoint(struct run *r, int mode) {
 	if (waits) {
 		sq.busy_timeout(r->db, r->config->busy_ms);
 	}
+	int64_t moved = 0;
 	if (frames >= 0) {
 		// TRUNCATE answers 0 when the log is empty already.
-		int64_t moved = (frames == 0 ? r->pages : done) - r->backfilled;
+		moved = (frames == 0 ? r->pages : done) - r->backfilled;
 		r->out->checkpoint_pages += moved > 0 ? moved : 0;
 		r->pages = frames;
 		r->backfilled = done;
-		r->passive_at = frames + r->config->checkpoint_pages;
 		if (frames > 0 && done == frames) {
 			read_salt(r, r->salt);
 		}
 	}
+	int64_t took = now_ns() - start;
 	r->out->checkpoints++;
-	r->out->checkpoint_ns += now_ns() - start;
+	r->out->checkpoint_ns += took;
+	if (rc == SQLITE_OK && done == frames && (mode == SQLITE_CHECKPOINT_PASSIVE || mode == r->config->checkpoint_mode)) {
+		adapt(r, moved, took);
+	}
+	if (frames >= 0) {
+		r->passive_at = frames + r->limit;
+	}
 	return rc;
 }
 
 // checkpoint_if_due returns an error only if the loop must end.
 static int checkpoint_if_due(struct run *r) {
-	int64_t limit = r->config->checkpoint_pages;
-	int64_t most = RESTART_FACTOR * limit;
-	int64_t due = r->passive_at > limit ? r->passive_at : limit;
-	if (limit == 0 || (r->pages == r->backfilled && r->pages < most)) {
+	int64_t most = RESTART_FACTOR * r->config->checkpoint_most;
+	int64_t due = r->passive_at > r->limit ? r->passive_at : r->limit;
+	if (most == 0 || (r->pages == r->backfilled && r->pages < most)) {
 		return SQLITE_OK;
 	}
 	if (r->pages >= most && now_ns() >= r->restart_at) {
@@ -318,7 +330,7 @@ static int prepare_all(struct run *r) {
 void cloop_run(sqlite3 *db, const cloop_config *config, const int64_t *from, const int64_t *to,
 	const int64_t *amount, const int32_t *cancel, cloop_result *out) {
 	struct run r = {.db = db, .config = config, .from = from, .to = to, .amount = amount, .out = out,
-		.pause = restart_pause_ns};
+		.limit = config->checkpoint_first, .pause = restart_pause_ns};
 	memset(out, 0, sizeof *out);
 	if (prepare_all(&r) == 0) {
 		sq.wal_hook(db, on_commit, &r);
@@ -340,6 +352,7 @@ void cloop_run(sqlite3 *db, const cloop_config *config, const int64_t *from, con
 		out->elapsed_ns = now_ns() - start;
 		sq.wal_hook(db, NULL, NULL);
 	}
+	out->checkpoint_limit = r.limit;
 	if (r.rollback != NULL && !sq.get_autocommit(db)) {
 		sq.step(r.rollback);
 	}

@@ -9,23 +9,15 @@
 // # Whose SQLite
 //
 // The loop calls the SQLite that the driver has linked into this program, so that
-// both sides of the measurement run the same machine code. It must also be the one
-// copy in the process: two copies do not know of each other's file locks, and a
-// close in one drops those of the other.
-//
-// The driver exports no C header and no handle, so the functions are looked up
-// when first needed, in the program's own symbols, which -rdynamic puts where dlsym
-// can see them. A function that comes from elsewhere, such as a system library, is
-// refused. A static program has no such symbols; then [Available] says so and
-// nothing else works. A shared library that is loaded later and wants some SQLite
-// is given the program's. This was tried on Linux only.
+// both sides of the measurement run the same machine code; package driversym finds
+// its functions. In a program that does not show them [Available] says so and
+// nothing else works.
 //
 // Rejected:
 //   - the driver's calls, one for each bind and step, from Go: they are part of what
 //     is measured;
-//   - names that the linker leaves unresolved: a missing one is noticed when it is
-//     called, at address 0;
-//   - a second copy of SQLite with names of its own: see above;
+//   - a second copy of SQLite with names of its own: it would not know of the
+//     driver's file locks;
 //   - a program of its own in C: it would need a compiler where tpssim runs, and
 //     would find other caches and another process's locks.
 //
@@ -37,8 +29,6 @@
 // writes to it.
 package cloop
 
-// #cgo LDFLAGS: -rdynamic
-// #cgo linux LDFLAGS: -ldl
 // #include <stdlib.h>
 // #include "cloop.h"
 import "C"
@@ -55,10 +45,11 @@ import (
 	"time"
 	"unsafe"
 
-	_ "github.com/tailscale/sqlite/cgosqlite" // the SQLite that is called
 	"github.com/tailscale/sqlite/sqliteh"
 
+	"github.com/tpssim/tpssim/internal/driversym"
 	"github.com/tpssim/tpssim/internal/sqlconn"
+	"github.com/tpssim/tpssim/internal/wal"
 )
 
 // ErrUnavailable means that the driver's SQLite cannot be called from here.
@@ -89,7 +80,7 @@ func (f *Failure) Error() string {
 func (f *Failure) Unwrap() error { return f.Err }
 
 // linked looks SQLite's functions up, once.
-var linked = sync.OnceValue(func() error { return link(find) })
+var linked = sync.OnceValue(func() error { return link(driversym.Find) })
 
 // Available reports whether the loop can run in this program, and if not why.
 func Available() (ok bool, why string) {
@@ -97,21 +88,6 @@ func Available() (ok bool, why string) {
 		return false, err.Error()
 	}
 	return true, ""
-}
-
-// find looks for a symbol of this program.
-func find(name string) (unsafe.Pointer, error) {
-	text := C.CString(name)
-	defer C.free(unsafe.Pointer(text))
-	var foreign C.int
-	address := C.cloop_symbol_find(text, &foreign)
-	switch {
-	case address == nil:
-		return nil, fmt.Errorf("it has no symbol %s; build it without static linking", name)
-	case foreign != 0:
-		return nil, fmt.Errorf("%s comes from another library; build it without static linking", name)
-	}
-	return address, nil
 }
 
 // link sets the functions that the loop calls, all or none.
@@ -191,11 +167,15 @@ type Config struct {
 	Batch int
 	// Savepoints gives each transfer a savepoint of its own.
 	Savepoints bool
-	// CheckpointPages is the size of the WAL, in pages, above which a checkpoint in
-	// CheckpointMode runs after a batch, and a RESTART at four times this, as the
-	// writer does. 0 means none. After the last batch there is none: the writer's
-	// callers do not wait for it either.
-	CheckpointPages int
+	// CheckpointMost and CheckpointStall are the wal.Limit above which a checkpoint in
+	// CheckpointMode runs after a batch; at four times CheckpointMost it is a RESTART,
+	// as in the writer. CheckpointMost 0 means none. After the last batch there is
+	// none: the writer's callers do not wait for it either.
+	CheckpointMost  int
+	CheckpointStall time.Duration
+	// CheckpointFirst is the limit to begin with, such as the CheckpointLimit of the
+	// loop before. 0 means that of a new wal.Limit.
+	CheckpointFirst int
 	CheckpointMode  sqliteh.Checkpoint
 }
 
@@ -209,6 +189,8 @@ type Result struct {
 	// Checkpoints, the time that they took, and the pages that they moved.
 	Checkpoints, CheckpointPages int64
 	CheckpointTime               time.Duration
+	// CheckpointLimit is what the limit has become, in pages.
+	CheckpointLimit int
 }
 
 // check refuses a loop that makes no sense.
@@ -219,8 +201,12 @@ func (cfg *Config) check() error {
 	case len(cfg.From) != len(cfg.To) || len(cfg.From) != len(cfg.Amount):
 		return fmt.Errorf("cloop: %d sources, %d targets and %d amounts, must be as many",
 			len(cfg.From), len(cfg.To), len(cfg.Amount))
-	case cfg.CheckpointPages < 0:
-		return fmt.Errorf("cloop: a checkpoint at %d pages, must be 0 or more", cfg.CheckpointPages)
+	case cfg.CheckpointMost < 0 || cfg.CheckpointMost > math.MaxInt32:
+		return fmt.Errorf("cloop: a checkpoint at %d pages, must be from 0 to %d", cfg.CheckpointMost, math.MaxInt32)
+	case cfg.CheckpointFirst < 0 || cfg.CheckpointFirst > cfg.CheckpointMost:
+		return fmt.Errorf("cloop: the first checkpoint at %d pages, must be from 0 to %d", cfg.CheckpointFirst, cfg.CheckpointMost)
+	case cfg.CheckpointStall < 0:
+		return fmt.Errorf("cloop: a checkpoint to take %v, must be 0 or more", cfg.CheckpointStall)
 	}
 	return nil
 }
@@ -240,20 +226,24 @@ func (c *Conn) Run(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("cloop: busy timeout: %w", err)
 	}
+	limit := wal.Limit{Most: cfg.CheckpointMost, Stall: cfg.CheckpointStall}
 	savepoints := C.int(0)
 	if cfg.Savepoints {
 		savepoints = 1
 	}
-	wal := C.CString(c.path + "-wal")
-	defer C.free(unsafe.Pointer(wal))
+	log := C.CString(c.path + "-wal")
+	defer C.free(unsafe.Pointer(log))
 	config := C.cloop_config{
 		n:                C.int64_t(len(cfg.From)),
 		batch:            C.int64_t(cfg.Batch),
 		savepoints:       savepoints,
 		busy_ms:          C.int(busy),
-		checkpoint_pages: C.int64_t(cfg.CheckpointPages),
+		checkpoint_most:  C.int64_t(limit.Most),
+		checkpoint_first: C.int64_t(cmp.Or(cfg.CheckpointFirst, limit.Pages())),
+		checkpoint_least: C.int64_t(min(wal.Least, limit.Most)),
+		stall_ns:         C.int64_t(limit.Stall),
 		checkpoint_mode:  C.int(cfg.CheckpointMode),
-		wal:              wal,
+		wal:              log,
 	}
 	// The C loop reads this while Go writes it. It lives in Go's memory, which does
 	// not move and is kept as long as the call runs, so that an end of ctx that comes
@@ -281,6 +271,7 @@ func result(out *C.cloop_result) Result {
 		Checkpoints:     int64(out.checkpoints),
 		CheckpointPages: int64(out.checkpoint_pages),
 		CheckpointTime:  time.Duration(out.checkpoint_ns),
+		CheckpointLimit: int(out.checkpoint_limit),
 	}
 }
 

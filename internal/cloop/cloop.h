@@ -13,10 +13,6 @@ int cloop_symbol_count(void);
 const char *cloop_symbol_name(int i);
 void cloop_symbol_set(int i, void *address);
 
-// cloop_symbol_find returns where the process has a symbol, or NULL. *foreign says
-// that it is not in the program, or the library, that this code is in.
-void *cloop_symbol_find(const char *name, int *foreign);
-
 #define CLOOP_TEXT 256
 
 // These return SQLite's extended result code. After a failed cloop_open a handle
@@ -40,7 +36,10 @@ typedef struct {
 	int64_t batch;            // of them in one COMMIT, at least 1
 	int savepoints;           // not 0: one for each transfer
 	int busy_ms;              // the connection's busy timeout
-	int64_t checkpoint_pages; // frames in the log above which a checkpoint is due; 0: never
+	int64_t checkpoint_most;  // frames in the log above which a checkpoint is due at the latest; 0: never
+	int64_t checkpoint_first; // frames above which one is due until it is known what they cost
+	int64_t checkpoint_least; // the least that this may become
+	int64_t stall_ns;         // how long one is to take; 0: the limit stays what it is
 	int checkpoint_mode;      // SQLITE_CHECKPOINT_...
 	const char *wal;          // the log's file
 } cloop_config;
@@ -49,6 +48,7 @@ typedef struct {
 	int64_t elapsed_ns;
 	int64_t transfers, commits, changed; // committed
 	int64_t checkpoints, checkpoint_ns, checkpoint_pages;
+	int64_t checkpoint_limit; // frames above which the next checkpoint would be due
 
 	// Why it ended early, if op is not NULL.
 	const char *op;

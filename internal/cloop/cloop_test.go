@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -339,7 +340,11 @@ func TestRunRefused(t *testing.T) {
 		"batch":      {},
 		"sources":    {Batch: 1, To: []int64{1}, Amount: []int64{1}},
 		"amounts":    {Batch: 1, From: []int64{1}, To: []int64{1}},
-		"checkpoint": {Batch: 1, CheckpointPages: -1},
+		"checkpoint": {Batch: 1, CheckpointMost: -1},
+		"too many":   {Batch: 1, CheckpointMost: math.MaxInt32 + 1},
+		"first":      {Batch: 1, CheckpointMost: 5, CheckpointFirst: 6},
+		"below 0":    {Batch: 1, CheckpointMost: 5, CheckpointFirst: -1},
+		"stall":      {Batch: 1, CheckpointMost: 5, CheckpointStall: -1},
 	} {
 		if _, err := c.Run(t.Context(), cfg); err == nil {
 			t.Errorf("%s: no error", name)
@@ -463,7 +468,7 @@ func TestRunRestarts(t *testing.T) {
 		}
 	}
 	cfg := draw(1000)
-	cfg.Batch, cfg.CheckpointPages = 20, 1
+	cfg.Batch, cfg.CheckpointMost = 20, 1
 	got, err := c.Run(t.Context(), cfg)
 	if err != nil || got.Checkpoints != 49 || got.CheckpointPages != 0 {
 		t.Errorf("%+v, %v", got, err)

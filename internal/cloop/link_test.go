@@ -7,19 +7,9 @@ import (
 	"testing"
 	"time"
 	"unsafe"
-)
 
-func TestFind(t *testing.T) {
-	if _, err := find("sqlite3_step"); err != nil {
-		t.Error(err)
-	}
-	if _, err := find("sqlite3_no_such"); err == nil || !strings.Contains(err.Error(), "no symbol sqlite3_no_such") {
-		t.Errorf("%v", err)
-	}
-	if _, err := find("malloc"); err == nil || !strings.Contains(err.Error(), "another library") {
-		t.Errorf("%v", err)
-	}
-}
+	"github.com/tpssim/tpssim/internal/driversym"
+)
 
 // Whichever function is missing, nothing can be opened, and what was found before
 // stays.
@@ -31,7 +21,7 @@ func TestUnavailable(t *testing.T) {
 	var names []string
 	if err := link(func(name string) (unsafe.Pointer, error) {
 		names = append(names, name)
-		return find(name)
+		return driversym.Find(name)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +32,7 @@ func TestUnavailable(t *testing.T) {
 		failing := func() error {
 			return link(func(name string) (unsafe.Pointer, error) {
 				if name == missing {
-					return find("sqlite3_not_" + name)
+					return driversym.Find("sqlite3_not_" + name)
 				}
 				return nil, nil // would crash if it were used
 			})
@@ -71,7 +61,7 @@ func TestDescriptors(t *testing.T) {
 	}
 	path := database(t)
 	bad := draw(100)
-	bad.Batch, bad.CheckpointPages, bad.To[70] = 1, 3, -1
+	bad.Batch, bad.CheckpointMost, bad.To[70] = 1, 3, -1
 	before := open()
 	for range 5 {
 		c, err := Open(path, time.Second)

@@ -32,12 +32,15 @@ var allowed = map[string][]string{
 	"engine/enginetest":       {"engine", "accounts"},
 	"engine/sqlite":           {"engine", "accounts", "internal/*", "writer", "engine/sqlite/pagecache"},
 	"engine/sqlite/pagecache": {},
-	"internal/cloop":          {"internal/sqlconn"},
+	"internal/cloop":          {"internal/driversym", "internal/sqlconn", "internal/wal"},
+	"internal/driversym":      {},
+	"internal/fastexec":       {"internal/driversym"},
 	"internal/house":          {},
 	"internal/nearest":        {},
 	"internal/quantity":       {},
 	"internal/sqlconn":        {},
 	"internal/tmpfs":          {},
+	"internal/wal":            {},
 	"machine":                 {"tps"},
 	"report":                  {"tps", "trials", "doctor"},
 	"scenarios":               {"tps", "accounts", "engine", "script", "internal/nearest"},
@@ -45,7 +48,7 @@ var allowed = map[string][]string{
 	"script/tpcb":             {"accounts/dataset", "internal/sqlconn"},
 	"tps":                     {"internal/nearest"},
 	"trials":                  {"tps"},
-	"writer":                  {},
+	"writer":                  {"internal/fastexec", "internal/wal"},
 	"writer/writertest":       {"writer"},
 }
 
@@ -145,7 +148,7 @@ func TestMay(t *testing.T) {
 	}{
 		{"cmd/tpssim", "writer", true}, {"engine/sqlite", "internal/sqlconn", true}, {"engine/sqlite", "writer", true},
 		{"scenarios", "engine", true}, {"scenarios", "engine/sqlite", false}, {"scenarios", "writer", false},
-		{"writer", "accounts", false}, {"tps", "engine", false}, {"engine", "writer", false}, {"engine", "engine/sqlite", false},
+		{"writer", "accounts", false}, {"writer", "internal/wal", true}, {"tps", "engine", false}, {"engine", "writer", false}, {"engine", "engine/sqlite", false},
 		{"report", "scenarios", false}, {"accounts", "accounts/dataset", false}, {"unknown", "tps", false},
 	} {
 		if got := may(tt.pkg, tt.target); got != tt.want {
