@@ -2,6 +2,7 @@ package tps
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -55,6 +56,7 @@ func (r *runner) burst(ctx context.Context, cold bool) outcome {
 				break
 			}
 			b.spawned.Store(int64(started))
+			runtime.Gosched()
 		}
 		go b.one(ctx, started)
 		started++
