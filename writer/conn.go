@@ -27,8 +27,11 @@ type conn struct {
 	path       string
 	stmts      map[string]*prepared // by SQL text; further ones of the same text hang off next
 	prepared   int                  // statements in stmts
+	recent     *prepared            // handed out last but for new ones: most ask for it again
 	inUse      []*prepared          // handed out to the current function
 	statements uint64               // executed since the connection was opened
+	log        uint64               // number of the log of writes; its statements are not evicted
+	crowded    bool                 // although there was no room for more
 
 	over, stopped chan struct{} // between an interrupter and the call that ends it
 }
@@ -45,7 +48,7 @@ func openConn(open sqliteh.OpenFunc, path string, flags sqliteh.OpenFlags) (*con
 		return nil, &Error{Code: Code(err), Msg: "cannot open " + path, SQL: "open"}
 	}
 	return &conn{
-		db: db, path: path, stmts: make(map[string]*prepared),
+		db: db, path: path, stmts: make(map[string]*prepared), log: 1,
 		over: make(chan struct{}), stopped: make(chan struct{}),
 	}, nil
 }
@@ -166,6 +169,9 @@ func (c *conn) run(p *prepared) error {
 // Unless control is set it refuses those of kindControl, and does so before SQLite
 // sees them: many pragmas take effect when they are prepared.
 func (c *conn) prepare(sql string, control bool) (*prepared, error) {
+	if p := c.recent; p != nil && p.sql == sql && !p.busy && (p.kind != kindControl || control) {
+		return p, nil
+	}
 	head := c.stmts[sql]
 	var k kind
 	if head != nil {
@@ -178,6 +184,7 @@ func (c *conn) prepare(sql string, control bool) (*prepared, error) {
 	}
 	for p := head; p != nil; p = p.next {
 		if !p.busy {
+			c.recent = p
 			return p, nil
 		}
 	}
@@ -201,6 +208,9 @@ func (c *conn) prepare(sql string, control bool) (*prepared, error) {
 		return nil, &Error{Code: sqliteh.SQLITE_MISUSE, Msg: "no statement in the SQL text", SQL: sql}
 	}
 	p := &prepared{stmt: stmt, sql: sql, kind: k, params: stmt.BindParameterCount(), next: head}
+	word, _ := keyword(sql)
+	p.rows = stmt.ColumnCount() > 0 || word == "PRAGMA"
+	p.repeatable, p.dml = repeatable(sql), dml(sql)
 	if p.params <= fastexec.Parameters {
 		p.fast = fastexec.Of(stmt)
 	}
@@ -218,14 +228,16 @@ func (c *conn) pin(sql string) (*prepared, error) {
 	return p, err
 }
 
-// evict finalizes every statement that is not in use. A handle on one that has no
+// evict finalizes every statement that is neither in use nor in the log. A handle on one that has no
 // binding and no cursor goes stale.
 func (c *conn) evict() {
+	c.recent = nil
 	for sql, p := range c.stmts {
 		var kept *prepared
 		for p != nil {
 			next := p.next
-			if p.busy || p.pinned {
+			if p.busy || p.pinned || p.logged == c.log {
+				c.crowded = c.crowded || p.logged == c.log
 				p.next, kept = kept, p
 			} else {
 				p.lease++

@@ -20,7 +20,7 @@ type batch struct {
 	failed     int        // of these, functions that failed
 	open       bool       // BEGIN succeeded
 	savepoints bool       // each function has its own savepoint
-	lingering  bool       // that of the last one is still open, with nothing more to undo
+	savepoint  savepoint  // what of that is open in SQLite
 	begun      int64      // when the batch began
 	clock      int64      // the last clock reading: the end of one step is the start of the next
 	txs        []Tx       // not used yet; allocated in slabs, never used twice
@@ -148,6 +148,11 @@ func (w *Writer) begin() {
 		return
 	}
 	b.open = true
+	if err := w.shareSavepoint(); err != nil {
+		w.rollback()
+		w.failRest(&BatchError{Op: "begin", Err: err})
+		return
+	}
 	b.clock = Now()
 }
 
@@ -223,6 +228,9 @@ func (w *Writer) end(r *request, err error) {
 	if err != nil {
 		b.failed++
 	}
+	if w.doubt > 0 {
+		w.doubt--
+	}
 	switch {
 	case tx.cause != nil:
 		w.abort(r, tx.cause, tx.told)
@@ -230,39 +238,14 @@ func (w *Writer) end(r *request, err error) {
 	case err != nil && !b.savepoints:
 		w.endUnprotected(r, err)
 		return
-	case tx.savepoint:
-		if err := w.endSavepoint(err == nil); err != nil {
+	case tx.protected:
+		if err := w.endSavepoint(tx, err == nil); err != nil {
 			w.abort(r, err, false)
 			return
 		}
 	}
 	r.started, b.clock = b.clock, Now()
 	r.ended = b.clock
-}
-
-// endSavepoint keeps or undoes what was done since the savepoint. One that is kept
-// lingers until the next is opened, which releases it in the same call to SQLite, or
-// until COMMIT.
-func (w *Writer) endSavepoint(keep bool) error {
-	if keep && w.sql.release.fast != 0 {
-		w.batch.lingering = true
-		return nil
-	}
-	if !keep {
-		if err := w.conn.run(w.sql.rollbackTo); err != nil {
-			return err
-		}
-	}
-	return w.conn.run(w.sql.release)
-}
-
-// endLingering releases the savepoint that lingers, if one does.
-func (w *Writer) endLingering() error {
-	if !w.batch.lingering {
-		return nil
-	}
-	w.batch.lingering = false
-	return w.conn.run(w.sql.release)
 }
 
 // endUnprotected handles a failure in a batch without savepoints.
@@ -322,7 +305,7 @@ func (b *batch) since() time.Duration { return time.Duration(Now() - b.begun) }
 
 // rollback ends whatever transaction is open.
 func (w *Writer) rollback() error {
-	w.batch.open, w.batch.lingering = false, false
+	w.batch.open, w.batch.savepoint.state = false, noSavepoint
 	if !w.conn.inTransaction() {
 		return nil
 	}
@@ -347,7 +330,7 @@ func (w *Writer) commit() {
 	committing := Now()
 	err := w.conn.run(w.sql.commit)
 	committed := Now()
-	b.open, b.lingering = false, false
+	b.open, b.savepoint.state = false, noSavepoint
 	var failure error
 	if err != nil {
 		code := Primary(err)

@@ -13,7 +13,12 @@ type prepared struct {
 	stmt   sqliteh.Stmt
 	sql    string
 	kind   kind
-	params int       // the number of the last parameter
+	params int  // the number of the last parameter
+	rows   bool // it may yield rows, or is a PRAGMA, which may do a part of its work in each step
+
+	repeatable, dml bool   // see the functions of these names
+	logged          uint64 // the last log of writes that it is in
+
 	next   *prepared // another statement of the same text
 	lease  uint64    // grows with each hand-out, so that an old handle shows
 	handed bool      // in conn.inUse
@@ -182,11 +187,11 @@ func (s Stmt) ready() error {
 // INSERT, UPDATE or DELETE changed; after another statement the number means
 // nothing.
 func (s Stmt) Exec() (changed int64, err error) {
-	if s.err == nil && s.rx.free {
-		return s.execWhole()
-	}
-	if s.err == nil && s.p.whole() {
+	switch {
+	case s.err == nil && s.p.whole() && !(s.rx.free && s.p.rows):
 		return s.execHeld()
+	case s.err == nil && s.rx.free:
+		return s.execWhole()
 	}
 	if err := s.ready(); err != nil {
 		return 0, err
@@ -210,23 +215,20 @@ func (s Stmt) execHeld() (changed int64, err error) {
 		return 0, err
 	}
 	call := fastexec.Call{Stmt: p.fast, N: p.params, Values: p.held}
-	if rx.unprotected(p) {
-		w := rx.tx.w
-		call.Savepoint = w.sql.savepoint.fast
-		if w.batch.lingering {
-			call.Release = w.sql.release.fast
-		}
+	writes := rx.writes(p)
+	if writes && !rx.tx.protected {
+		rx.tx.protectWith(&call)
 	}
 	changed, part, code := call.Run()
 	p.idle()
-	if part != fastexec.Statement { // no savepoint: it must not go on
+	if part != fastexec.Statement { // no savepoint: see protect
 		err := rx.conn.wrap(sqliteh.ErrCode(code), rx.tx.w.sql.savepoint.sql)
 		rx.tx.abort(err)
 		return 0, err
 	}
 	rx.conn.statements++
-	if call.Savepoint != 0 {
-		rx.tx.savepoint, rx.tx.w.batch.lingering = true, false
+	if writes {
+		rx.tx.wrote(p, true, changed, code)
 	}
 	if code != sqliteh.SQLITE_OK {
 		return 0, rx.stepFailed(p, sqliteh.ErrCode(code))

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/internal/fastexec"
 )
 
 // Rx reads. It is valid until the function that it was passed to returns, and is
@@ -51,10 +53,16 @@ func (rx *Rx) Stmt(sql string) Stmt {
 // beforeStep opens the savepoint when a function's first write comes, and refuses
 // what comes after its time is up.
 func (rx *Rx) beforeStep(p *prepared) error {
-	if err := rx.inTime(); err != nil || !rx.unprotected(p) {
+	if err := rx.inTime(); err != nil || !rx.writes(p) {
 		return err
 	}
-	return rx.tx.protect()
+	if !rx.tx.protected {
+		if err := rx.tx.protect(); err != nil {
+			return err
+		}
+	}
+	rx.tx.wrote(p, false, 0, sqliteh.SQLITE_OK)
+	return nil
 }
 
 // inTime returns an error when the function's time is up.
@@ -65,9 +73,9 @@ func (rx *Rx) inTime() error {
 	return nil
 }
 
-// unprotected tells whether a savepoint has to be opened before p is stepped.
-func (rx *Rx) unprotected(p *prepared) bool {
-	return rx.tx != nil && p.kind != kindRead && !rx.tx.savepoint && rx.tx.w.batch.savepoints
+// writes tells whether p does something that may have to be undone by itself.
+func (rx *Rx) writes(p *prepared) bool {
+	return rx.tx != nil && p.kind != kindRead && rx.tx.w.batch.savepoints
 }
 
 // timeText is RFC 3339 with all nine digits of the fraction: of equal length, texts
@@ -253,7 +261,9 @@ type Tx struct {
 	w         *Writer
 	ctx       context.Context // the caller's
 	holder    holder
-	savepoint bool        // one is open
+	protected bool        // there is a savepoint that undoes what it does
+	opaque    bool        // it did something that cannot be repeated
+	mark      int         // writes in the batch's log when it was protected
 	cause     error       // why SQLite rolled the whole transaction back
 	told      bool        // fn's own error tells of cause
 	timedOut  atomic.Bool // set by the watchdog
@@ -289,23 +299,41 @@ func (w *Writer) nested(ctx context.Context) context.Context {
 	return context.WithValue(ctx, nestedKey{w}, true)
 }
 
-// protect opens the function's savepoint.
-func (tx *Tx) protect() error {
-	if err := tx.w.endLingering(); err != nil {
-		return tx.unprotectable(err)
+// protect sees to it that there is a savepoint. Without one the function's changes
+// could not be told from its batch-mates', and the batch must not go on.
+func (tx *Tx) protect() (err error) {
+	s := &tx.w.batch.savepoint
+	if s.state == staleSavepoint {
+		err = tx.w.releaseSavepoint()
 	}
-	if err := tx.conn.run(tx.w.sql.savepoint); err != nil {
-		return tx.unprotectable(err)
+	if err == nil && s.state == noSavepoint {
+		err = tx.conn.run(tx.w.sql.savepoint)
 	}
-	tx.savepoint = true
+	if err != nil {
+		tx.abort(err)
+		return err
+	}
+	tx.protectedBy(s)
 	return nil
 }
 
-// unprotectable poisons the transaction of a function that has no savepoint: its
-// changes could not be told from its batch-mates', and the batch must not go on.
-func (tx *Tx) unprotectable(err error) error {
-	tx.abort(err)
-	return err
+// protectWith is protect as a part of a call that is about to be made. If it fails the
+// batch is rolled back, so that what it notes here does not matter.
+func (tx *Tx) protectWith(call *fastexec.Call) {
+	s, sql := &tx.w.batch.savepoint, &tx.w.sql
+	if s.state != openSavepoint {
+		call.Savepoint = sql.savepoint.fast
+	}
+	if s.state == staleSavepoint {
+		call.Release = sql.release.fast
+	}
+	tx.protectedBy(s)
+}
+
+// protectedBy notes that s is open.
+func (tx *Tx) protectedBy(s *savepoint) {
+	s.state = openSavepoint
+	tx.protected, tx.mark = true, len(s.log)
 }
 
 // abort poisons the transaction.

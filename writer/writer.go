@@ -41,9 +41,10 @@ type Writer struct {
 
 	// What follows belongs to the writer goroutine.
 	conn    *conn
-	sql     struct{ begin, commit, rollback, savepoint, release, rollbackTo *prepared }
+	sql     struct{ begin, commit, rollback, savepoint, release, rollbackTo, triggers *prepared }
 	batch   batch
 	careful int             // batches left that use savepoints after one failed without
+	doubt   int             // functions left that share no savepoint after one failed that did
 	waking  sync.WaitGroup  // those who wake the callers of a batch that is over
 	spare   chan []*request // what they do not need any more, for batch.ran
 	wal     walState
@@ -157,6 +158,7 @@ func (w *Writer) openConns(ctx context.Context) error {
 		"SAVEPOINT tx":    &w.sql.savepoint,
 		"RELEASE tx":      &w.sql.release,
 		"ROLLBACK TO tx":  &w.sql.rollbackTo,
+		triggersSQL:       &w.sql.triggers,
 	} {
 		if *p, err = c.pin(sql); err != nil {
 			return err
