@@ -65,7 +65,7 @@ func (r *runner) burst(ctx context.Context, cold bool) outcome {
 	b.wg.Add(started - n)
 	b.spawned.Store(int64(started))
 	if cold {
-		r.peak.observe(b.waiting())
+		r.peak.observe(b.crowd())
 	}
 	b.wg.Wait()
 	o := outcome{start: b.start, spawn: spawn, cut: started < n, series: finish(), interrupted: b.interrupted(ctx)}
@@ -153,7 +153,16 @@ func (b *burst) fold() *tally {
 }
 
 // waiting returns how many transactions are on their way.
-func (b *burst) waiting() int64 { return b.spawned.Load() - b.meter.finished() }
+func (b *burst) waiting() int64 {
+	waiting, _ := b.crowd()
+	return waiting
+}
+
+// crowd returns how many transactions are on their way, and how many have arrived.
+func (b *burst) crowd() (waiting, done int64) {
+	done = b.meter.finished()
+	return b.spawned.Load() - done, done
+}
 
 // watchMemory samples the memory of the waiting goroutines until the function
 // that it returns is called.
@@ -161,7 +170,7 @@ func (b *burst) watchMemory() (stop func()) {
 	b.peak.before = heapAndStacks()
 	quit := make(chan struct{})
 	var watcher sync.WaitGroup
-	watcher.Go(func() { b.peak.watch(b.waiting, quit) })
+	watcher.Go(func() { b.peak.watch(b.crowd, quit) })
 	return func() {
 		close(quit)
 		watcher.Wait()

@@ -416,10 +416,16 @@ func TestMemoryPeak(t *testing.T) {
 	if got := p.perWaiting(); got != 4096 {
 		t.Errorf("got %d", got)
 	}
-	p.observe(memoryMinWaiting - 1)
-	if p.waiting != memoryMinWaiting || p.bytes < 4096*memoryMinWaiting {
-		t.Error("a smaller crowd replaced the larger one")
+	p.observe(memoryMinWaiting-1, 0)
+	p.observe(10*memoryMinWaiting, memoryMinWaiting+1)
+	if p.waiting != memoryMinWaiting || p.bytes != 4096*memoryMinWaiting {
+		t.Error("a smaller crowd, or one beside many that are done, replaced the larger one")
 	}
+	p.observe(10*memoryMinWaiting, memoryMinWaiting)
+	if p.waiting != 10*memoryMinWaiting || p.bytes >= 4096*memoryMinWaiting {
+		t.Errorf("a larger crowd was not taken: %+v", p.bytes)
+	}
+	p = memoryPeak{before: p.before, waiting: memoryMinWaiting}
 	p.waiting--
 	if got := p.perWaiting(); got != 0 {
 		t.Errorf("%d of a crowd too small", got)

@@ -13,9 +13,9 @@ const (
 	memoryMinWaiting = 1000
 )
 
-// memoryPeak keeps the largest crowd of waiting transactions and the largest
-// growth of memory, each by itself: when the last goroutine of a burst has been
-// started, many have not run yet and hold less than they will.
+// memoryPeak keeps the largest crowd of waiting transactions and how much memory had
+// grown by then. A crowd beside many that are done counts only if there was no other,
+// since what those have left behind is counted with it.
 type memoryPeak struct {
 	mu      sync.Mutex
 	before  int64 // heap and stacks before the load
@@ -23,22 +23,27 @@ type memoryPeak struct {
 	bytes   int64 // growth since before
 }
 
-// observe takes a sample, while so many transactions wait.
-func (p *memoryPeak) observe(waiting int64) {
+// memoryMaxDone is the share of the waiting that may be done already.
+const memoryMaxDone = 0.1
+
+// observe takes a sample, while so many transactions wait and so many are done.
+func (p *memoryPeak) observe(waiting, done int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waiting = max(p.waiting, waiting)
-	p.bytes = max(p.bytes, heapAndStacks()-p.before)
+	pure := float64(done) <= memoryMaxDone*float64(waiting)
+	if waiting > p.waiting && (pure || p.waiting < memoryMinWaiting) {
+		p.waiting, p.bytes = waiting, heapAndStacks()-p.before
+	}
 }
 
 // watch observes until stop is closed.
-func (p *memoryPeak) watch(waiting func() int64, stop <-chan struct{}) {
+func (p *memoryPeak) watch(crowd func() (waiting, done int64), stop <-chan struct{}) {
 	ticker := time.NewTicker(memorySampleEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			p.observe(waiting())
+			p.observe(crowd())
 		case <-stop:
 			return
 		}
