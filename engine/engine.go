@@ -107,6 +107,18 @@ type Pinner interface {
 	Pin(ctx context.Context) (release func() error, err error)
 }
 
+// Toucher is an Engine that can read what a transaction will need while those before
+// it run.
+type Toucher interface {
+	// UpdateTouching is Update for a function that is known to read or change certain
+	// accounts. touch reads them, on the caller's goroutine and before the transaction
+	// waits for its turn, so that fn finds them in memory. It is only a hint: where
+	// Settings.Prefetch is 0 it is not called, where everything is in memory seldom,
+	// what it reads may be older than what fn finds, and its error is ignored. If it
+	// panics, that is the transaction's outcome.
+	UpdateTouching(ctx context.Context, t *Timing, touch func(Rx) error, fn func(Tx) error) error
+}
+
 // Scripter is an Engine that runs SQL that users wrote.
 type Scripter interface {
 	// UpdateSQL is Update for a function that brings its own statements.
@@ -169,6 +181,7 @@ type Settings struct {
 	Queue       int
 	Savepoints  string
 	Readers     int
+	Prefetch    int // connections that read what a Toucher is told
 }
 
 // Access is the way in which transactions reach the database.

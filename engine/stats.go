@@ -18,7 +18,9 @@ type Stats struct {
 	// WALBlocked is for how long checkpoints could not empty the WAL because a
 	// reader held an old snapshot, or because another process's writer or checkpoint
 	// was in the way, until now if that goes on.
-	WALBlocked time.Duration
+	WALBlocked  time.Duration
+	Touched     int64 // transactions of a Toucher that were read ahead
+	TouchMisses int64 // of these, slow enough to have come from the disk
 
 	// What follows is of now.
 
@@ -47,6 +49,8 @@ func (s Stats) Sub(before Stats) Stats {
 	s.CheckpointPages -= before.CheckpointPages
 	s.WALBytes -= before.WALBytes
 	s.WALBlocked -= before.WALBlocked
+	s.Touched -= before.Touched
+	s.TouchMisses -= before.TouchMisses
 	// A bucket may reach beyond what one batch can have held beside the others.
 	most := s.Transactions - s.Batches + 1
 	var sizes []Bucket

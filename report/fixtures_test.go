@@ -119,6 +119,8 @@ func results() map[string]*tps.Result {
 	lost.Acknowledged, lost.TPS, lost.TPSSettled, lost.Latency, lost.Service, lost.Stages = 0, 0, 0, tps.Latency{}, tps.Latency{}, tps.Stages{}
 	lost.Writer.WALPendingBytes = 0
 
+	ahead := openLoop(20_000) // its table is larger than memory
+	ahead.Settings.Prefetch, ahead.Writer.Touched, ahead.Writer.TouchMisses = 32, 598_213, 571_040
 	held10 := openLoop(20_000) // a reader that kept nobody from emptying the WAL
 	held10.Load.PinReader = 10 * time.Second
 	heldLong := openLoop(20_000) // and one that was to be held for longer than the load
@@ -136,7 +138,7 @@ func results() map[string]*tps.Result {
 		"interrupted": interrupted, "nothing": nothing, "failed": failed,
 		"everything": everything(), "stages": stages(), "held": held(), "optimistic": optimistic(),
 		"script": script(), "idle": idle(), "pinned": pinned(),
-		"lost": lost, "reader": held10, "reader-long": heldLong,
+		"lost": lost, "prefetch": ahead, "reader": held10, "reader-long": heldLong,
 	}
 }
 

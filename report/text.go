@@ -108,6 +108,10 @@ func (p *page) database(r *tps.Result) {
 		p.text("batches", plain, "%s of %s transactions in the mean, p50 %s, max %s; savepoints %s%s; writer busy %.0f %% of the time",
 			count(w.Batches), mean(w.BatchSize.Mean), count(w.BatchSize.P50), count(w.BatchSize.Max), s.Savepoints, window, 100*w.BusyFraction)
 	}
+	if s.Prefetch > 0 {
+		p.text("prefetch", plain, "%s: %s read ahead, %s of them from the disk",
+			plural(int64(s.Prefetch), "connection"), count(w.Touched), count(w.TouchMisses))
+	}
 	p.wal(r)
 	if pinned := r.Load.PinReader; pinned > 0 {
 		held := length(pinned)

@@ -67,6 +67,8 @@ func writerStats(st engine.Stats, res *tps.Result) tps.Writer {
 		WALPendingBytes: st.WALPending,
 		WALBlocked:      st.WALBlocked,
 		WALFileMax:      st.WALFileBytes,
+		Touched:         st.Touched,
+		TouchMisses:     st.TouchMisses,
 	}
 	// A bucket may reach beyond what can have been in one batch.
 	most := int64(math.MaxInt64)

@@ -168,6 +168,9 @@ func Run(ctx context.Context, cfg Config) (*tps.Result, error) {
 	if s.engine, err = cfg.Open(ctx, cfg.Scenario.Needs); err != nil {
 		return nil, err
 	}
+	if cfg.Scenario.Touches() && s.engine.Settings().Prefetch > 0 {
+		s.Load.Op = s.touchingOp
+	}
 	res, err := s.run(ctx)
 	if closeErr := s.engine.Close(); err == nil && !s.stopped(closeErr) {
 		err = closeErr

@@ -38,6 +38,12 @@ type Scenario struct {
 	body func(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error
 }
 
+// Touches tells whether its transactions can be read ahead, by an engine.Toucher: they
+// wait in a queue, and what they change is known before.
+func (s Scenario) Touches() bool {
+	return s.body != nil && !s.Direct && s.Needs.Access != engine.Pooled
+}
+
 // Default is the scenario that runs when none is named.
 const Default = "savepoint"
 

@@ -138,6 +138,34 @@ func (w *work) op(_ context.Context, i uint64, tr *tps.Trace) error {
 	return w.awaitReads(i, tr)
 }
 
+// touchingOp is op for an engine that reads ahead. It is a function of its own so that
+// op stays as small as it is.
+func (w *work) touchingOp(_ context.Context, i uint64, tr *tps.Trace) error {
+	toucher, ok := w.engine.(engine.Toucher)
+	if !ok {
+		return errors.New("scenarios: this engine cannot read ahead")
+	}
+	c := &call{w: w, i: i, intended: tr.Intended}
+	err := c.outcome(toucher.UpdateTouching(w.endless, (*engine.Timing)(&tr.Timing), c.touch, c.transfer))
+	if err != nil || w.Reads == 0 {
+		return err
+	}
+	return w.awaitReads(i, tr)
+}
+
+// touch reads the two accounts of the transfer, unless the run has ended.
+func (c *call) touch(rx engine.Rx) error {
+	if err := c.w.ctx.Err(); err != nil {
+		return err
+	}
+	_, t, _ := c.w.pool.At(c.i)
+	if _, err := rx.Balance(t.From); err != nil {
+		return err
+	}
+	_, err := rx.Balance(t.To)
+	return err
+}
+
 // awaitReads reads as many accounts as each caller awaits.
 func (w *work) awaitReads(i uint64, tr *tps.Trace) error {
 	for k := range w.Reads {

@@ -192,6 +192,7 @@ type Settings struct {
 	Queue       int           `json:"queue"`
 	Savepoints  string        `json:"savepoints"`
 	Readers     int           `json:"readers"`
+	Prefetch    int           `json:"prefetch"`
 }
 
 // Round is one measured run of the load: a burst has several, every other load
@@ -260,7 +261,11 @@ type Writer struct {
 	// an old snapshot, WALFileMax the largest that its file was seen.
 	WALBlocked time.Duration `json:"wal_blocked_ns"`
 	WALFileMax int64         `json:"wal_file_max_bytes"`
-	BatchSizes []Bucket      `json:"batch_sizes"`
+	// Touched counts the transactions whose accounts were read before their turn
+	// came, TouchMisses those of them whose reads were as slow as from the disk.
+	Touched     int64    `json:"touched"`
+	TouchMisses int64    `json:"touch_misses"`
+	BatchSizes  []Bucket `json:"batch_sizes"`
 }
 
 // BatchSize summarises how many transactions shared one COMMIT.

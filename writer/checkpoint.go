@@ -188,6 +188,7 @@ func (w *Writer) checkpoint(mode sqliteh.Checkpoint) error {
 		w.conn.busyTimeout(min(wal.Patience, w.opt.BusyTimeout))
 		defer w.conn.busyTimeout(w.opt.BusyTimeout)
 	}
+	w.prefetch.settle(min(settlePatience, w.opt.BusyTimeout))
 	frames, done, err := w.conn.db.Checkpoint("main", mode)
 	if err != nil {
 		err = w.conn.wrap(err, "checkpoint "+mode.String())

@@ -106,6 +106,10 @@
 //     does not need it.
 //  19. [Writer.Stats] returns a value whose counters only grow; [Stats.Sub] gives
 //     an interval.
+//  20. With [Options.Prefetch] the caller of [Writer.DoCall] may read what its fn
+//     needs ([Call.Touch]) before the request enters the queue, on read-only
+//     connections kept for that. Nothing of the above changes: the order is that of
+//     the queue, and who is refused or whose ctx ends meanwhile gets the same error.
 //
 // # What it is not
 //

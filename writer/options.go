@@ -102,6 +102,12 @@ type Options struct {
 	// Readers is the number of read-only connections for View. 0 means GOMAXPROCS;
 	// a negative value means none.
 	Readers int
+	// Prefetch is the number of read-only connections for Call.Touch, each with a
+	// page cache of 2 MiB whatever Pragmas say. It bounds how many reads wait for the
+	// disk at a time. It is for a database in WAL mode that is larger than memory: in
+	// other modes a COMMIT waits for those who read. A checkpoint waits for the touches
+	// that run, 2 ms at most. 0 means that no Touch is called.
+	Prefetch int
 	// Pragmas are set on every connection, and read back: a value that SQLite
 	// does not accept is an error. Unless named here journal_mode is wal,
 	// synchronous full (with fullfsync on macOS), cache_size -65536 (64 MiB) and
@@ -140,6 +146,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("MaxBatch is %d, must be 0 or more", o.MaxBatch)
 	case o.QueueLen < 0:
 		return o, fmt.Errorf("QueueLen is %d, must be 0 or more", o.QueueLen)
+	case o.Prefetch < 0:
+		return o, fmt.Errorf("Prefetch is %d, must be 0 or more", o.Prefetch)
 	case o.BatchWindow < 0:
 		return o, fmt.Errorf("BatchWindow is %v, must be 0 or more", o.BatchWindow)
 	case o.TxTimeout < 0:

@@ -32,6 +32,9 @@ type Stats struct {
 	// that hinders one counts as a reader does.
 	WALBlocked time.Duration
 
+	Touched     uint64 // calls whose Touch was run
+	TouchMisses uint64 // of these, so slow that they will have read from the disk
+
 	BatchSizes Histogram // functions per batch
 
 	// Gauges.
@@ -57,6 +60,8 @@ func (s Stats) Sub(prev Stats) Stats {
 	s.CheckpointTime -= prev.CheckpointTime
 	s.CheckpointPages -= prev.CheckpointPages
 	s.WALBlocked -= prev.WALBlocked
+	s.Touched -= prev.Touched
+	s.TouchMisses -= prev.TouchMisses
 	for i := range s.BatchSizes {
 		s.BatchSizes[i] -= prev.BatchSizes[i]
 	}
@@ -70,6 +75,10 @@ func (w *Writer) Stats() Stats {
 	s := w.stats
 	s.WALBlocked = w.blocked.Until(Now())
 	w.statsMu.Unlock()
+	if p := w.prefetch; p != nil {
+		s.TouchMisses = p.misses.Load() // before those that it is a part of
+		s.Touched = p.touched.Load()
+	}
 	s.Queued = w.queue.len()
 	if t := w.queue.oldest(); t != 0 {
 		s.OldestWait = time.Duration(Now() - t)

@@ -196,10 +196,13 @@ func (s Stmt) Exec() (changed int64, err error) {
 	if err := s.ready(); err != nil {
 		return 0, err
 	}
-	_, _, changed, _, err = s.driver().StepResult()
+	row, _, changed, _, err := s.driver().StepResult()
 	s.p.idle()
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, s.rx.stepFailed(s.p, err)
+	case row: // what a RETURNING changed counts when it was reset, after the driver looked
+		return int64(s.rx.conn.db.Changes()), nil
 	}
 	return changed, nil
 }

@@ -42,6 +42,9 @@ func (rx *Rx) Stmt(sql string) Stmt {
 		return Stmt{err: rx.failed(err)} // preparing may read the schema, and fail as a statement does
 	}
 	rx.control = rx.control || p.kind == kindControl
+	if rx.owner != nil {
+		rx.owner.batch.savepoint.known = false // an Exclusive may change any schema, and attach others
+	}
 	p.lease++
 	if !p.handed {
 		p.handed = true

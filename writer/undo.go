@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -21,8 +22,8 @@ import (
 // so that it never has to be repeated. A function that fails is not repeated, so it
 // may do what it likes.
 
-// maxShared bounds the statements that are logged, and so the time that a failure can
-// cost the writer: some milliseconds. Each new savepoint costs a copy of the pages
+// maxShared bounds the log, and so the time that a failure can cost the writer: about
+// half a microsecond for each statement. Each new savepoint costs a copy of the pages
 // that are written often.
 const maxShared = 65536
 
@@ -31,15 +32,32 @@ const maxShared = 65536
 // some thousand functions.
 const carefulFunctions = 10_000
 
-// triggersSQL asks whether a statement may do more than its text says.
-const triggersSQL = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'trigger')" +
-	" OR EXISTS (SELECT 1 FROM sqlite_temp_schema WHERE type = 'trigger')"
+// versionSQL asks for a number that each change of the schema changes, one by another
+// process too. Changes of the temporary schema are this connection's own.
+const versionSQL = "PRAGMA main.schema_version"
+
+// surprisesSQL asks whether a statement may do more than its text says, and so what
+// cannot be repeated: by a trigger or a virtual table, or where a default, which may
+// be random() or the time, or a constraint that calls a function of the connection's
+// state decides what an UPDATE or DELETE writes. An attached database is a surprise
+// itself: its schema is not searched.
+const surprisesSQL = "SELECT EXISTS (SELECT 1 FROM pragma_database_list WHERE seq > 1)" +
+	" OR EXISTS (SELECT 1 FROM (SELECT type, upper(sql) AS text FROM sqlite_schema" +
+	" UNION ALL SELECT type, upper(sql) FROM sqlite_temp_schema)" +
+	" WHERE type = 'trigger' OR text GLOB 'CREATE VIRTUAL*'" +
+	" OR text GLOB '*SET*DEFAULT*' OR text GLOB '*CONFLICT*REPLACE*'" +
+	" OR text GLOB '*CHECK*RANDOM*' OR text GLOB '*CHECK*CHANGES*' OR text GLOB '*CHECK*LAST_INSERT_ROWID*')"
 
 // savepoint is the one savepoint that may be open in a batch's transaction.
 type savepoint struct {
 	state savepointState
 	share bool    // functions may share it
 	log   []write // what functions wrote since, all of it but for the one that runs
+	limit int     // of the log; 0 is maxShared
+
+	plain   bool  // the schema of this version has no surprises,
+	version int64 // provided that
+	known   bool  // it was asked and nothing of ours has changed it since
 }
 
 type savepointState uint8
@@ -60,15 +78,22 @@ type write struct {
 }
 
 // repeatable reports whether a statement, on the same tables and with the same
-// integers, always does the same. It is for sure when it calls no function, which
-// might be random() or changes(), asks for no time and names no other database.
-// Triggers are looked for once in a batch.
+// integers, always does the same, if the schema has no surprises. It is for sure when
+// it calls no function, which might be random() or changes(), asks for no time, takes
+// no default, and reads no table but its own: another might be a view that does any
+// of that.
 func repeatable(sql string) bool {
-	switch word, _ := keyword(sql); word {
-	case "UPDATE", "DELETE":
-		return !strings.ContainsAny(sql, "(.") && !strings.Contains(strings.ToUpper(sql), "CURRENT_")
+	verb, rest := keyword(sql)
+	if verb != "UPDATE" && verb != "DELETE" || strings.ContainsAny(sql, "(.") {
+		return false
 	}
-	return false
+	for word := range strings.FieldsFuncSeq(strings.ToUpper(rest), func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') }) {
+		switch {
+		case word == "REPLACE", word == "IN", word == "FROM" && verb == "UPDATE", strings.HasPrefix(word, "CURRENT_"):
+			return false
+		}
+	}
+	return true
 }
 
 // dml reports whether a statement changes rows at most, and no schema.
@@ -81,35 +106,61 @@ func dml(sql string) bool {
 }
 
 // shareSavepoint decides, when a batch has begun, whether its functions share one.
-func (w *Writer) shareSavepoint() error {
+func (w *Writer) shareSavepoint() (err error) {
 	b := &w.batch
+	s := &b.savepoint
 	w.clearLog()
-	b.savepoint.state, b.savepoint.share = noSavepoint, false
+	s.state, s.share = noSavepoint, false
 	if w.opt.Savepoints != SavepointEach || w.sql.release.fast == 0 || w.doubt > 0 || len(b.reqs)-b.pos == 1 {
 		return nil
 	}
-	p := w.sql.triggers
-	_, err := p.stmt.Step(nil)
-	if err == nil {
-		b.savepoint.share = p.stmt.ColumnInt64(0) == 0
-	} else {
+	s.share, err = w.plainSchema()
+	return err
+}
+
+// plainSchema reports whether the schema has none of what surprisesSQL looks for. It
+// looks once for each version.
+func (w *Writer) plainSchema() (bool, error) {
+	s := &w.batch.savepoint
+	version, err := w.number(w.sql.version)
+	if err != nil {
+		return false, err
+	}
+	if !s.known || version != s.version {
+		surprises, err := w.number(w.sql.surprises)
+		if err != nil {
+			return false, err
+		}
+		s.plain, s.version, s.known = surprises == 0, version, true
+	}
+	return s.plain, nil
+}
+
+// number runs a query of the writer's own that yields one integer.
+func (w *Writer) number(p *prepared) (n int64, err error) {
+	if _, err = p.stmt.Step(nil); err != nil {
 		err = w.conn.wrap(err, p.sql)
+	} else {
+		n = p.stmt.ColumnInt64(0)
 	}
 	p.stmt.ResetAndClear()
-	return err
+	return n, err
 }
 
 // wrote notes that the function has executed p, with which outcome. held means that
 // all of it is in the parameters that p holds.
 func (tx *Tx) wrote(p *prepared, held bool, changed int64, code sqliteh.Code) {
 	s := &tx.w.batch.savepoint
-	if held && code == sqliteh.SQLITE_OK && s.share && p.repeatable {
+	if !p.dml {
+		s.share, s.known = false, false
+	}
+	limit := cmp.Or(s.limit, maxShared)
+	if held && code == sqliteh.SQLITE_OK && s.share && p.repeatable && !tx.opaque && len(s.log) < limit && !tx.conn.crowded {
 		p.logged = tx.conn.log
 		s.log = append(s.log, write{p, p.held, changed})
 		return
 	}
 	tx.opaque = true // an UPDATE OR FAIL leaves something behind when it fails
-	s.share = s.share && p.dml
 }
 
 // endSavepoint keeps or undoes what the function did.
@@ -118,7 +169,7 @@ func (w *Writer) endSavepoint(tx *Tx, keep bool) error {
 	switch {
 	case !keep:
 		return w.undo(tx.mark)
-	case s.share && !tx.opaque && len(s.log) < maxShared && !w.conn.crowded:
+	case s.share && !tx.opaque:
 		return nil
 	}
 	w.clearLog()

@@ -20,14 +20,15 @@ import (
 // Writer owns the one connection that writes to a database. Its methods are safe
 // for concurrent use.
 type Writer struct {
-	opt     Options
-	path    string
-	queue   *queue
-	readers *readers
-	release func() error  // the lock file
-	closing chan struct{} // closed when Shutdown begins
-	done    chan struct{} // closed when everything is closed
-	once    sync.Once
+	opt      Options
+	path     string
+	queue    *queue
+	readers  *readers
+	prefetch *prefetch     // nil when Options.Prefetch is 0
+	release  func() error  // the lock file
+	closing  chan struct{} // closed when Shutdown begins
+	done     chan struct{} // closed when everything is closed
+	once     sync.Once
 
 	holding   atomic.Pointer[holder] // who runs on the writer goroutine
 	watchMu   sync.Mutex             // held while a statement is interrupted
@@ -41,7 +42,7 @@ type Writer struct {
 
 	// What follows belongs to the writer goroutine.
 	conn    *conn
-	sql     struct{ begin, commit, rollback, savepoint, release, rollbackTo, triggers *prepared }
+	sql     struct{ begin, commit, rollback, savepoint, release, rollbackTo, version, surprises *prepared }
 	batch   batch
 	careful int             // batches left that use savepoints after one failed without
 	doubt   int             // functions left that share no savepoint after one failed that did
@@ -158,7 +159,8 @@ func (w *Writer) openConns(ctx context.Context) error {
 		"SAVEPOINT tx":    &w.sql.savepoint,
 		"RELEASE tx":      &w.sql.release,
 		"ROLLBACK TO tx":  &w.sql.rollbackTo,
-		triggersSQL:       &w.sql.triggers,
+		versionSQL:        &w.sql.version,
+		surprisesSQL:      &w.sql.surprises,
 	} {
 		if *p, err = c.pin(sql); err != nil {
 			return err
@@ -172,16 +174,19 @@ func (w *Writer) openConns(ctx context.Context) error {
 			return err
 		}
 	}
-	w.readers, err = openReaders(w.opt, w.path)
+	if w.readers, err = openReaders(w.opt, w.path); err != nil {
+		return err
+	}
+	w.prefetch, err = openPrefetch(w.opt, w.path)
 	return err
 }
 
-// closeConns closes the readers first and the writer last, so that SQLite can
-// clear the WAL away. After a storage failure it is the other way round: with a
-// reader still open SQLite leaves the WAL alone, and the next Open recovers what
-// it holds.
+// closeConns closes the readers first, those for Touch before all, and the writer
+// last, so that SQLite can clear the WAL away. After a storage failure the others are
+// closed after it: with a reader still open SQLite leaves the WAL alone, and the next
+// Open recovers what it holds.
 func (w *Writer) closeConns() error {
-	var errs []error
+	errs := []error{w.prefetch.close()}
 	if w.failed() != nil && w.readers != nil {
 		w.readers.holdWAL()
 		errs = append(errs, w.conn.close(), w.readers.close())
@@ -211,10 +216,23 @@ type Call struct {
 	// Timing, if set, is filled in before DoCall returns, provided that Fn ran and
 	// its batch came to COMMIT.
 	Timing *Timing
+	// Touch, if set, reads what Fn is going to read or write, so that the writer need
+	// not wait for the disk. It is only a hint. With Options.Prefetch, DoCall runs it
+	// on the caller's goroutine before Fn is queued, in a read transaction of its own,
+	// which sees what was committed by then; when that finds everything in memory,
+	// most calls go without. Its error is ignored: Fn will meet what is wrong. When it
+	// panics, Fn does not run and DoCall returns the *PanicError. It must not call the
+	// writer.
+	Touch func(*Rx) error
 }
 
 // DoCall is Do with more to say.
 func (w *Writer) DoCall(ctx context.Context, c Call) error {
+	if c.Touch != nil && w.prefetch != nil {
+		if err := w.touch(ctx, c.Touch); err != nil {
+			return err
+		}
+	}
 	r := newRequest(ctx)
 	r.fn, r.timing = c.Fn, c.Timing
 	return w.submit(r)
@@ -324,7 +342,7 @@ func (w *Writer) View(ctx context.Context, fn func(*Rx) error) error {
 
 // Shutdown refuses new work, finishes everything accepted, checkpoints and closes
 // the database. When ctx ends first it returns ctx's error and goes on closing in
-// the background. It waits for views and backups that are running.
+// the background. It waits for views, touches and backups that are running.
 func (w *Writer) Shutdown(ctx context.Context) error {
 	if ctx.Value(nestedKey{w}) != nil {
 		return ErrNested

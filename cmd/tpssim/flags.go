@@ -101,6 +101,7 @@ type engineFlags struct {
 	maxBatch       int64
 	queue          int64
 	readers, conns int64
+	prefetch       int64
 }
 
 func (f *engineFlags) add(flags *pflag.FlagSet) {
@@ -115,6 +116,7 @@ func (f *engineFlags) add(flags *pflag.FlagSet) {
 	durationVar(flags, &f.options.BatchWindow, "batch-window", "", 0, time.Millisecond, "how long a batch waits for more to come; a bare number is milliseconds")
 	countVar(flags, &f.queue, "queue", "", 1<<20, "transactions that may wait")
 	countVar(flags, &f.readers, "readers", "", 0, "read-only connections (as many as GOMAXPROCS; optimistic: 1)")
+	countVar(flags, &f.prefetch, "prefetch", "", 0, "read-only connections that read the accounts of a transaction before it is queued, for a table larger than memory")
 	countVar(flags, &f.conns, "connections", "", 8, "pool: connections")
 	choiceVar(flags, &f.options.Savepoints, "savepoints", "each", "each, none or on-failure", "each", "none", "on-failure")
 }
@@ -132,6 +134,9 @@ func meaningless(s scenarios.Scenario) (flags []string) {
 	}
 	if s.Direct {
 		flags = append(flags, "batch-window", "queue", "readers")
+	}
+	if !s.Touches() {
+		flags = append(flags, "prefetch")
 	}
 	if s.Needs.MaxBatch > 0 {
 		flags = append(flags, "max-batch", "batch-window")
@@ -151,7 +156,7 @@ func (f *engineFlags) misused(s scenarios.Scenario, typed func(string) bool) err
 		}
 	}
 	if f.journal != "wal" {
-		for _, flag := range []string{"checkpoint", "checkpoint-mode", "pin-reader"} {
+		for _, flag := range []string{"checkpoint", "checkpoint-mode", "pin-reader", "prefetch"} {
 			if typed(flag) {
 				return usagef("--%s needs --journal-mode wal: %s has no WAL", flag, f.journal)
 			}
@@ -169,12 +174,14 @@ func (f *engineFlags) check(given func(string) bool) error {
 		countRange{"max-batch", "--max-batch", f.maxBatch, 1, math.MaxInt32},
 		countRange{"queue", "--queue", f.queue, 1, math.MaxInt32},
 		countRange{"readers", "--readers", f.readers, 1, maxConnections},
+		countRange{"prefetch", "--prefetch", f.prefetch, 0, maxConnections},
 		countRange{"connections", "--connections", f.conns, 1, maxConnections},
 	); err != nil {
 		return err
 	}
 	o := &f.options
 	o.MaxBatch, o.Queue, o.Readers, o.Connections = int(f.maxBatch), int(f.queue), int(f.readers), int(f.conns)
+	o.Prefetch = int(f.prefetch)
 	if o.BatchWindow < 0 {
 		return usagef("--batch-window must be 0 or more")
 	}
@@ -202,6 +209,9 @@ func (f *engineFlags) opener(s scenarios.Scenario, path string, spec accounts.Sp
 	options := f.options
 	options.Path, options.Spec, options.Foreign = path, spec, foreign
 	options.Readers = cmp.Or(options.Readers, s.Readers)
+	if !s.Touches() { // it came from the environment or the configuration file
+		options.Prefetch = 0
+	}
 	return func(ctx context.Context, needs engine.Needs) (engine.Engine, error) {
 		return sqlite.Open(ctx, options, needs)
 	}

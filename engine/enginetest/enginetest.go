@@ -59,6 +59,8 @@ func Run(t *testing.T, open func(t *testing.T, needs engine.Needs) engine.Engine
 		{"close beside close", (*suite).closes},
 		{"batch", (*suite).batch},
 		{"batch without savepoints", (*suite).batchWithoutSavepoints},
+		{"touch", (*suite).touch},
+		{"touch of missing accounts", (*suite).touchMissing},
 		{"cold", (*suite).cold},
 		{"log after cold", (*suite).logAfterCold},
 		{"preserve", (*suite).preserve},

@@ -182,6 +182,91 @@ func (s *suite) logAfterCold(t *testing.T) {
 	}
 }
 
+// toucher returns the engine as a Toucher, or skips the test.
+func (b *bank) toucher() engine.Toucher {
+	b.t.Helper()
+	toucher, ok := b.Engine.(engine.Toucher)
+	if !ok {
+		b.t.Skip("this engine does not read ahead")
+	}
+	return toucher
+}
+
+// touch: with a hint an update has the outcomes that it has without, and the hint is
+// taken before, once at most.
+func (s *suite) touch(t *testing.T) {
+	b := s.start(t, engine.Needs{})
+	toucher := b.toucher()
+	check := b.changes(map[int64]int64{1: -2, 2: 2}, 1, 2)
+	interval, touched := observe(b), 0
+	for range 2 {
+		var timing engine.Timing
+		began, running := touched, false
+		err := toucher.UpdateTouching(t.Context(), &timing, func(rx engine.Rx) error {
+			touched++
+			if running {
+				t.Error("the hint came after the transaction")
+			}
+			_, err := rx.Balance(1)
+			return err
+		}, func(tx engine.Tx) error {
+			running = true
+			return errors.Join(tx.Add(1, -1), tx.Add(2, 1))
+		})
+		if err != nil || timing.Committed == 0 || touched > began+1 {
+			t.Errorf("%v after %d hints, timing %+v", err, touched-began, timing)
+		}
+	}
+	check()
+	switch got := b.quiet(interval); {
+	case got.Touched != int64(touched) || got.TouchMisses > got.Touched:
+		t.Errorf("%d hints were taken, the statistics are %+v", touched, got)
+	case (touched > 0) != (b.Settings().Prefetch > 0): // the first one always is
+		t.Errorf("%d hints were taken on %d connections", touched, b.Settings().Prefetch)
+	}
+	none := func(engine.Rx) error { return nil }
+	if err := toucher.UpdateTouching(t.Context(), nil, none, func(engine.Tx) error { return errOwn }); err != errOwn {
+		t.Errorf("got %v, want the function's own error", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := toucher.UpdateTouching(ctx, nil, func(engine.Rx) error { t.Error("touched"); return nil },
+		func(engine.Tx) error { t.Error("updated"); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that had ended: %v", err)
+	}
+}
+
+// touchMissing: a hint that fails is no hint, one that panics an outcome.
+func (s *suite) touchMissing(t *testing.T) {
+	b := s.start(t, engine.Needs{})
+	toucher := b.toucher()
+	check := b.changes(map[int64]int64{1: 1}, 1)
+	if err := toucher.UpdateTouching(t.Context(), nil, func(rx engine.Rx) error {
+		_, err := rx.Balance(s.spec.Rows + 1)
+		if !errors.Is(err, engine.ErrNoAccount) {
+			t.Errorf("a hint of an account that is not there: %v", err)
+		}
+		return err
+	}, func(tx engine.Tx) error { return tx.Add(1, 1) }); err != nil {
+		t.Error(err)
+	}
+	check()
+	for range 2 { // the one before may have been so fast that the next is not taken
+		touched := false
+		err := toucher.UpdateTouching(t.Context(), nil, func(engine.Rx) error { touched = true; panic("enginetest: in a hint") },
+			func(engine.Tx) error {
+				if touched {
+					t.Error("the transaction ran after its hint had panicked")
+				}
+				return nil
+			})
+		if touched != (err != nil) || err != nil && b.Classify(err) != "panic" {
+			t.Errorf("a hint that panics: %v, it was taken: %v", err, touched)
+		}
+	}
+	b.add(1, -1)
+}
+
 // preserve: what is read inside is not in the cache afterwards, unless it was
 // before.
 func (s *suite) preserve(t *testing.T) {

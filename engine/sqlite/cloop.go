@@ -63,7 +63,7 @@ func CLoopAvailable() (ok bool, why string) { return cloop.Available() }
 // CLoop runs transfers in one C loop on one thread, with nobody to wait for: the
 // ceiling of what a writer can reach with the same pragmas and the same checkpoints
 // on the same data set. opt is used as by Open with engine.Queued; what concerns the
-// queue, readers, savepoints and Open is not used.
+// queue, readers, prefetch, savepoints and Open is not used.
 //
 // It is the one writer of the database while it runs, and holds the writer's lock:
 // writer.ErrInUse if an engine has the database open. Where an engine's Update would

@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 					if !ok {
 						opt = copyOf(t, schema)
 						opt.Connections = 3 // SQLite lets many wait long for each other
+						opt.Prefetch = 2
 						if schema == accounts.SchemaArticle {
 							opt.Pragmas = map[string]string{"synchronous": "normal"}
 						}
@@ -36,6 +37,9 @@ func TestConformance(t *testing.T) {
 					e, err := Open(t.Context(), opt, needs)
 					if err != nil {
 						t.Fatal(err)
+					}
+					if _, ok := e.(engine.Toucher); ok != (needs.Access == engine.Queued) {
+						t.Errorf("a %s engine is a Toucher: %v", needs.Access, ok)
 					}
 					if _, ok := e.(engine.Batcher); ok != (needs.Access == engine.Queued) {
 						t.Errorf("a %s engine is a Batcher: %v", needs.Access, ok)

@@ -41,6 +41,7 @@ func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
 		QueueLen:    opt.Queue,
 		Savepoints:  mode,
 		Readers:     opt.Readers,
+		Prefetch:    opt.Prefetch,
 		Pragmas:     pragmas(opt),
 		NoCreate:    true,
 		Checkpoint:  policy,
@@ -96,6 +97,7 @@ func (e *queued) openWriter(ctx context.Context) error {
 	effective := w.Options()
 	e.settings.MaxBatch, e.settings.BatchWindow = effective.MaxBatch, effective.BatchWindow
 	e.settings.Queue, e.settings.Readers = effective.QueueLen, effective.Readers
+	e.settings.Prefetch = effective.Prefetch
 	return nil
 }
 
@@ -106,6 +108,18 @@ func (e *queued) Update(ctx context.Context, t *engine.Timing, fn func(engine.Tx
 	return stopped(e.w.DoCall(ctx, writer.Call{
 		Fn:     func(tx *writer.Tx) error { return fn(account{tx.Rx}) },
 		Timing: (*writer.Timing)(t),
+	}))
+}
+
+// UpdateTouching implements engine.Toucher.
+func (e *queued) UpdateTouching(ctx context.Context, t *engine.Timing, touch func(engine.Rx) error, fn func(engine.Tx) error) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	return stopped(e.w.DoCall(ctx, writer.Call{
+		Fn:     func(tx *writer.Tx) error { return fn(account{tx.Rx}) },
+		Timing: (*writer.Timing)(t),
+		Touch:  func(rx *writer.Rx) error { return touch(account{rx}) },
 	}))
 }
 
@@ -160,6 +174,8 @@ func (e *queued) Stats() engine.Stats {
 		CheckpointPages: int64(s.CheckpointPages),
 		WALBytes:        int64(s.WALBytes),
 		WALBlocked:      s.WALBlocked,
+		Touched:         int64(s.Touched),
+		TouchMisses:     int64(s.TouchMisses),
 		WALPending:      int64(s.WALPending),
 		Queued:          int64(s.Queued),
 		OldestWait:      s.OldestWait,

@@ -47,6 +47,7 @@ type Options struct {
 	BatchWindow time.Duration
 	Queue       int
 	Readers     int
+	Prefetch    int    // read-only connections for engine.Toucher; the pool has none
 	Savepoints  string // "each", "none" or "on-failure"; "" means each
 	Checkpoint  string // see ParseCheckpoint
 	// CheckpointMode is "passive", "restart" or "truncate"; "" means passive.
@@ -61,8 +62,8 @@ type Options struct {
 }
 
 // Open opens the data set in the way that needs ask for. The Engine is also an
-// engine.Cacher and an engine.Pinner, and when it is queued an engine.Batcher and
-// an engine.Scripter.
+// engine.Cacher and an engine.Pinner, and when it is queued an engine.Batcher, an
+// engine.Toucher and an engine.Scripter.
 func Open(ctx context.Context, opt Options, needs engine.Needs) (engine.Engine, error) {
 	if needs.MaxBatch != 0 {
 		opt.MaxBatch = needs.MaxBatch

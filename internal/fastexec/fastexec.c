@@ -60,8 +60,8 @@ uint64_t fastexec_run(uintptr_t release, uintptr_t savepoint, uintptr_t statemen
 		}
 	}
 	rc = sq.step(stmt);
+	sq.reset(stmt); // ends a RETURNING, whose rows count as changed only then
 	uint64_t changes = (uint32_t)sq.changes(sq.db_handle(stmt));
-	sq.reset(stmt);
 	sq.clear_bindings(stmt);
 	if (rc == SQLITE_ROW || rc == SQLITE_DONE) {
 		rc = SQLITE_OK;
