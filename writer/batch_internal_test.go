@@ -15,9 +15,10 @@ func runByHand(t testing.TB, w *Writer, reqs []*request) {
 	t.Helper()
 	if err := w.Exclusive(context.Background(), func(*Conn) error {
 		outer := w.batch
-		w.batch = batch{reqs: slices.Clone(reqs), savepoints: true}
+		w.batch = batch{reqs: slices.Clone(reqs), savepoints: true, savepoint: outer.savepoint, ran: outer.ran}
 		w.runBatch()
 		w.waking.Wait()
+		outer.savepoint, outer.ran = w.batch.savepoint, w.batch.ran
 		w.batch = outer
 		return nil
 	}); err != nil {

@@ -4,8 +4,8 @@
 // SQLite admits one writer at a time. Instead of letting connections fight for
 // the lock, a [Writer] owns the only read-write connection on one goroutine.
 // Callers hand it functions; it runs what has queued up inside one SQLite
-// transaction, each function in a savepoint of its own, commits once for all of
-// them, and then tells each caller how its own function ended. One fsync carries
+// transaction, where the failure of one undoes its own changes only, commits once for
+// all of them, and then tells each caller how its own function ended. One fsync carries
 // a whole batch, so full durability costs little when many callers wait.
 //
 //	w, err := writer.Open(ctx, "bank.db", writer.Options{})
@@ -22,7 +22,8 @@
 //
 //  1. [Writer.Do] runs fn at most once (but see [SavepointOnFailure]), on the
 //     writer goroutine, in the order in which requests entered the queue, isolated
-//     by its own savepoint. It returns nil only after the batch's COMMIT
+//     as by a savepoint of its own: when it fails, what it did is undone and
+//     nothing else. It returns nil only after the batch's COMMIT
 //     succeeded: the change is then as durable as the connection's synchronous
 //     setting makes it. A [Writer.View] that starts after Do returned sees it.
 //  2. Nobody is told anything before the outcome of COMMIT is known, an error or
@@ -66,7 +67,8 @@
 //     and the writer last. They are idempotent, safe beside Do, and leave no
 //     goroutine.
 //  10. Exactly one connection writes and checkpoints, on the writer goroutine,
-//     checkpoints between batches, after the callers were woken. [Open] takes a
+//     checkpoints between batches; no caller waits for one to be told how its
+//     function ended. [Open] takes a
 //     lock file beside the database; a second writer, in this process or another,
 //     gets [ErrInUse]. Readers are read-only and never checkpoint. (SQLite up to
 //     3.51.2 can corrupt a WAL database when one connection checkpoints while

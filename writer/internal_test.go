@@ -145,7 +145,7 @@ func FuzzClassify(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { db.Close() })
-	c := &conn{db: db, stmts: make(map[string]*prepared)}
+	c := &conn{db: db, stmts: make(map[string]*prepared), log: 1}
 	f.Fuzz(func(t *testing.T, sql string) {
 		if strings.Contains(strings.ToUpper(sql), "ATTACH") {
 			t.Skip("it makes files")

@@ -144,14 +144,17 @@ const (
 	// 60 and more.
 	touchMiss = 50 * time.Microsecond
 	// maxTouchShift bounds how rare touches become where everything is in memory: one
-	// call in 64, so that they cost next to nothing and it is still seen within some
+	// call in 1024, so that they cost next to nothing and it is still seen within some
 	// milliseconds that the load has moved to where it is not.
-	maxTouchShift = 6
+	maxTouchShift = 10
 )
 
 // pace decides which calls are touched: all of them as long as that finds what is
-// not in memory; after each that does not, half as many. It is for many goroutines at
-// once and has no lock: a decision that comes a call too late does no harm.
+// not in memory; after each that does not, half as many. A miss halves the number of
+// such halvings: a few in a row are all it takes to touch every call again, and one
+// that was no miss, but a touch that had to wait for a core, is made up for by a few
+// more touches. It is for many goroutines at once and has no lock: a decision that
+// comes a call too late does no harm.
 type pace struct {
 	shift atomic.Uint32 // one call in 1<<shift is touched
 	calls atomic.Uint64 // counted while that is not each
@@ -166,7 +169,7 @@ func (p *pace) due() bool {
 // judge learns from a touch that took so long, and tells whether it was a miss.
 func (p *pace) judge(took time.Duration) (miss bool) {
 	if took >= touchMiss {
-		p.shift.Store(0)
+		p.shift.Store(p.shift.Load() / 2)
 		return true
 	}
 	if shift := p.shift.Load(); shift < maxTouchShift {

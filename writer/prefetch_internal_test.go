@@ -2,12 +2,13 @@ package writer
 
 import (
 	"sync"
+	"slices"
 	"testing"
 	"time"
 )
 
-// A hit makes touches half as frequent, down to one call in 64, and a miss makes
-// every call be touched again.
+// A hit makes touches half as frequent, down to one call in 1024, and a miss undoes
+// half of the halvings.
 func TestPace(t *testing.T) {
 	hit, miss := touchMiss-1, touchMiss
 	for _, c := range []struct {
@@ -20,10 +21,12 @@ func TestPace(t *testing.T) {
 		{"hit", []time.Duration{hit}, 2},
 		{"no time at all", []time.Duration{0}, 2},
 		{"two hits", []time.Duration{hit, hit}, 4},
-		{"six hits", []time.Duration{hit, hit, hit, hit, hit, hit}, 64},
-		{"more hits", []time.Duration{hit, hit, hit, hit, hit, hit, hit, hit}, 64},
-		{"hits, then a miss", []time.Duration{hit, hit, hit, time.Second}, 1},
-		{"a miss between hits", []time.Duration{hit, hit, miss, hit}, 2},
+		{"ten hits", slices.Repeat([]time.Duration{hit}, 10), 1024},
+		{"more hits", slices.Repeat([]time.Duration{hit}, 15), 1024},
+		{"ten hits, then a miss", append(slices.Repeat([]time.Duration{hit}, 10), miss), 32},
+		{"ten hits, then four misses", append(slices.Repeat([]time.Duration{hit}, 10), miss, miss, miss, miss), 1},
+		{"hits, then a long miss", []time.Duration{hit, hit, hit, time.Second}, 2},
+		{"a miss between hits", []time.Duration{hit, hit, miss, hit}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p pace

@@ -22,10 +22,10 @@ import (
 // so that it never has to be repeated. A function that fails is not repeated, so it
 // may do what it likes.
 
-// maxShared bounds the log, and so the time that a failure can cost the writer: about
-// half a microsecond for each statement. Each new savepoint costs a copy of the pages
-// that are written often.
-const maxShared = 65536
+// maxShared bounds the log, and so the time that a failure can cost the writer: each
+// statement takes about as long as it took at first. Each new savepoint costs a copy
+// of the pages that are written often.
+const maxShared = 32768
 
 // carefulFunctions is how many functions have a savepoint each after one had failed
 // that shared one: what is repeated for a failure takes as long as the savepoints of
