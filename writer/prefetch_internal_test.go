@@ -1,8 +1,8 @@
 package writer
 
 import (
-	"sync"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 )
