@@ -147,7 +147,7 @@ func (o Options) withDefaults() (Options, error) {
 	case o.QueueLen < 0:
 		return o, fmt.Errorf("QueueLen is %d, must be 0 or more", o.QueueLen)
 	case o.Prefetch < 0:
-		return o, fmt.Errorf("Prefetch is %d, must be 0 or more", o.Prefetch)
+		return o, fmt.Errorf("Options.Prefetch is %d, must be 0 or more", o.Prefetch)
 	case o.BatchWindow < 0:
 		return o, fmt.Errorf("BatchWindow is %v, must be 0 or more", o.BatchWindow)
 	case o.TxTimeout < 0:

@@ -184,7 +184,8 @@ type wrapper struct{ sqliteh.Stmt }
 func TestOf(t *testing.T) {
 	d := open(t)
 	stmt := d.prepare("SELECT 1")
-	if Of(stmt) == 0 || Of(stmt) != Of(stmt) || Of(stmt) == Of(d.prepare("SELECT 1")) {
+	first, again, other := Of(stmt), Of(stmt), Of(d.prepare("SELECT 1"))
+	if first == 0 || first != again || first == other {
 		t.Error("a driver's statement has not one address of its own")
 	}
 	for _, other := range []sqliteh.Stmt{wrapper{stmt}, &wrapper{stmt}, nil} {
