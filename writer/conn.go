@@ -228,8 +228,8 @@ func (c *conn) pin(sql string) (*prepared, error) {
 	return p, err
 }
 
-// evict finalizes every statement that is neither in use nor in the log. A handle on one that has no
-// binding and no cursor goes stale.
+// evict finalizes every statement that is neither in use nor in the log. A handle on
+// one that has no binding and no cursor goes stale.
 func (c *conn) evict() {
 	c.recent = nil
 	for sql, p := range c.stmts {

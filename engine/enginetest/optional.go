@@ -8,20 +8,10 @@ import (
 	"github.com/tpssim/tpssim/engine"
 )
 
-// batcher returns the engine as a Batcher, or skips the test.
-func (b *bank) batcher() engine.Batcher {
-	b.t.Helper()
-	batcher, ok := b.Engine.(engine.Batcher)
-	if !ok {
-		b.t.Skip("this engine has no Batch")
-	}
-	return batcher
-}
-
 // batch: in one COMMIT each transaction has its own outcome.
 func (s *suite) batch(t *testing.T) {
 	b := s.start(t, engine.Needs{Savepoints: "each"})
-	batcher := b.batcher()
+	batcher := optional[engine.Batcher](b, "this engine has no Batch")
 	check := b.changes(map[int64]int64{1: -3, 2: 3}, 1, 2)
 	errs := make([]error, 5)
 	err := batcher.Batch(t.Context(), errs, func(i int, tx engine.Tx) error {
@@ -70,7 +60,7 @@ func (s *suite) batch(t *testing.T) {
 // batchWithoutSavepoints: one failure is everybody's, and nothing stays.
 func (s *suite) batchWithoutSavepoints(t *testing.T) {
 	b := s.start(t, engine.Needs{Savepoints: "none"})
-	batcher := b.batcher()
+	batcher := optional[engine.Batcher](b, "this engine has no Batch")
 	check := b.unchanged(1, 2)
 	errs := make([]error, 3)
 	fail := true
@@ -94,6 +84,16 @@ func (s *suite) batchWithoutSavepoints(t *testing.T) {
 		t.Errorf("the next batch: %v", err)
 	}
 	check()
+}
+
+// optional returns the engine as a T, which it need not be, or skips the test.
+func optional[T any](b *bank, why string) T {
+	b.t.Helper()
+	engine, ok := b.Engine.(T)
+	if !ok {
+		b.t.Skip(why)
+	}
+	return engine
 }
 
 // cacher returns the engine as a Cacher whose cache can be seen, or skips the test.
@@ -182,21 +182,11 @@ func (s *suite) logAfterCold(t *testing.T) {
 	}
 }
 
-// toucher returns the engine as a Toucher, or skips the test.
-func (b *bank) toucher() engine.Toucher {
-	b.t.Helper()
-	toucher, ok := b.Engine.(engine.Toucher)
-	if !ok {
-		b.t.Skip("this engine does not read ahead")
-	}
-	return toucher
-}
-
 // touch: with a hint an update has the outcomes that it has without, and the hint is
 // taken before, once at most.
 func (s *suite) touch(t *testing.T) {
 	b := s.start(t, engine.Needs{})
-	toucher := b.toucher()
+	toucher := optional[engine.Toucher](b, "this engine does not read ahead")
 	check := b.changes(map[int64]int64{1: -2, 2: 2}, 1, 2)
 	interval, touched := observe(b), 0
 	for range 2 {
@@ -239,7 +229,7 @@ func (s *suite) touch(t *testing.T) {
 // touchMissing: a hint that fails is no hint, one that panics an outcome.
 func (s *suite) touchMissing(t *testing.T) {
 	b := s.start(t, engine.Needs{})
-	toucher := b.toucher()
+	toucher := optional[engine.Toucher](b, "this engine does not read ahead")
 	check := b.changes(map[int64]int64{1: 1}, 1)
 	if err := toucher.UpdateTouching(t.Context(), nil, func(rx engine.Rx) error {
 		_, err := rx.Balance(s.spec.Rows + 1)
@@ -290,21 +280,11 @@ func (s *suite) preserve(t *testing.T) {
 	b.add(1, 0)
 }
 
-// pinner returns the engine as a Pinner, or skips the test.
-func (b *bank) pinner() engine.Pinner {
-	b.t.Helper()
-	pinner, ok := b.Engine.(engine.Pinner)
-	if !ok {
-		b.t.Skip("this engine has no log that a reader could keep")
-	}
-	return pinner
-}
-
 // pin: a pinned snapshot stops nobody, and what it kept from being emptied can be
 // once it is released.
 func (s *suite) pin(t *testing.T) {
 	b := s.start(t, engine.Needs{})
-	pinner := b.pinner()
+	pinner := optional[engine.Pinner](b, "this engine has no log that a reader could keep")
 	release, err := pinner.Pin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +319,7 @@ func (s *suite) pin(t *testing.T) {
 // closePinned: Close waits for no snapshot, and ends it.
 func (s *suite) closePinned(t *testing.T) {
 	b := s.start(t, engine.Needs{})
-	pinner := b.pinner()
+	pinner := optional[engine.Pinner](b, "this engine has no log that a reader could keep")
 	release, err := pinner.Pin(t.Context())
 	if err != nil {
 		t.Fatal(err)
