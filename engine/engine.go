@@ -157,7 +157,7 @@ var ErrNoAccount = errors.New("engine: no account with this id")
 // the clock of Engine.Now.
 type Timing struct {
 	Accepted   int64 // the engine has the transaction
-	Begun      int64 // its batch, or its turn on a connection, began
+	Begun      int64 // its batch, or its turn on a connection, began, or its batch took it in
 	Started    int64 // its function was started
 	Ended      int64 // its function ended
 	Committing int64 // COMMIT started
@@ -170,18 +170,19 @@ type Timing struct {
 // Settings are the effective settings of an engine. What a database does not have
 // is empty.
 type Settings struct {
-	JournalMode string
-	Synchronous string
-	PageSize    int64 // bytes
-	CacheSize   int64 // pages, or KiB when negative
-	MmapSize    int64 // bytes
-	Checkpoint  string
-	MaxBatch    int
-	BatchWindow time.Duration
-	Queue       int
-	Savepoints  string
-	Readers     int
-	Prefetch    int // connections that read what a Toucher is told
+	JournalMode  string
+	Synchronous  string
+	PageSize     int64 // bytes
+	CacheSize    int64 // pages, or KiB when negative
+	MmapSize     int64 // bytes
+	Checkpoint   string
+	MaxBatch     int
+	MaxBatchTime time.Duration // 0: no limit
+	BatchWindow  time.Duration
+	Queue        int
+	Savepoints   string
+	Readers      int
+	Prefetch     int // connections that read what a Toucher is told
 }
 
 // Access is the way in which transactions reach the database.

@@ -22,7 +22,7 @@ func (s *session) fill(res *tps.Result, resident float64) {
 		res.Writer, res.Statements = writerStats(shown.engine, res), shown.statements
 	}
 	if s.Scenario.Direct { // its batches are its own
-		res.Settings.MaxBatch, res.Settings.BatchWindow = s.Load.BatchSize, 0
+		res.Settings.MaxBatch, res.Settings.MaxBatchTime, res.Settings.BatchWindow = s.Load.BatchSize, 0, 0
 	}
 	for _, own := range ownClasses { // whose names say it all
 		delete(res.ErrorExamples, own.class)

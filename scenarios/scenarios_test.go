@@ -85,7 +85,7 @@ func wantCounts(t *testing.T, cfg scenarios.Config, exact bool, res *tps.Result)
 // wantShape checks that the engine was used as the scenario asks.
 func wantShape(t *testing.T, s scenarios.Scenario, res *tps.Result) {
 	t.Helper()
-	savepoints, batch := "each", 10_000
+	savepoints, batch := "each", 25_000
 	switch s.Name {
 	case "direct":
 		batch = 50

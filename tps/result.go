@@ -181,18 +181,19 @@ type Statement struct {
 // were read back. Sizes are bytes, except that CacheSize keeps SQLite's meaning:
 // pages when positive, KiB when negative.
 type Settings struct {
-	JournalMode string        `json:"journal_mode"`
-	Synchronous string        `json:"synchronous"`
-	PageSize    int64         `json:"page_size"`
-	CacheSize   int64         `json:"cache_size"`
-	MmapSize    int64         `json:"mmap_size"`
-	Checkpoint  string        `json:"checkpoint"`
-	MaxBatch    int           `json:"max_batch"`
-	BatchWindow time.Duration `json:"batch_window_ns"`
-	Queue       int           `json:"queue"`
-	Savepoints  string        `json:"savepoints"`
-	Readers     int           `json:"readers"`
-	Prefetch    int           `json:"prefetch"`
+	JournalMode  string        `json:"journal_mode"`
+	Synchronous  string        `json:"synchronous"`
+	PageSize     int64         `json:"page_size"`
+	CacheSize    int64         `json:"cache_size"`
+	MmapSize     int64         `json:"mmap_size"`
+	Checkpoint   string        `json:"checkpoint"`
+	MaxBatch     int           `json:"max_batch"`
+	MaxBatchTime time.Duration `json:"max_batch_time_ns"`
+	BatchWindow  time.Duration `json:"batch_window_ns"`
+	Queue        int           `json:"queue"`
+	Savepoints   string        `json:"savepoints"`
+	Readers      int           `json:"readers"`
+	Prefetch     int           `json:"prefetch"`
 }
 
 // Round is one measured run of the load: a burst has several, every other load

@@ -6,7 +6,7 @@ package tps
 // holds the time.
 //
 //	lag      intended start → Accepted    the generator, and the way into the queue
-//	queue    Accepted  → Begun            until the batch of the transaction begins
+//	queue    Accepted  → Begun            until a batch begins with it or takes it in
 //	turn     Begun     → Started          batch-mates before it
 //	execute  Started   → Ended            its own statements
 //	hold     Ended     → Committing       batch-mates after it

@@ -78,11 +78,13 @@
 //     runs a PASSIVE checkpoint; far above it, a RESTART with a short busy timeout
 //     and with back-off, so that neither overlapping readers let the WAL grow
 //     without end nor one long reader stalls the writer.
-//  12. A batch takes what is queued, at most [Options.MaxBatch]. With
-//     [Options.BatchWindow] it waits that long after its first request for more to
-//     come; without, it never waits, but lets goroutines that are ready to run
-//     queue their requests first, so that a burst forms large batches on one CPU
-//     and on many.
+//  12. A batch takes what is queued, and what comes while it runs: it ends when nothing
+//     waits, at [Options.MaxBatch] functions, or when it has run for
+//     [Options.MaxBatchTime]. A request that was alone at its begin is committed
+//     alone. With [Options.BatchWindow] a batch waits that long after its first
+//     request for more to come; without, it never waits, but lets goroutines that are
+//     ready to run queue their requests first, so that a burst forms large batches on
+//     one CPU and on many.
 //  13. [Options.Savepoints] chooses the isolation: [SavepointEach],
 //     [SavepointNone] or [SavepointOnFailure].
 //  14. When fn ends its statements are reset before its savepoint is released: no

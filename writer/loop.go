@@ -116,7 +116,7 @@ func (w *Writer) runBatch() {
 		b.exited = nil
 		w.end(b.reqs[b.pos], err)
 	}
-	for b.pos < len(b.reqs) {
+	for b.pos < len(b.reqs) || w.topUp() {
 		r := b.reqs[b.pos]
 		switch {
 		case r.abandoned():
@@ -129,6 +129,8 @@ func (w *Writer) runBatch() {
 			}
 		case !b.open:
 			w.begin()
+		case w.timeIsUp():
+			w.commit() // the rest makes the next batch
 		case r.take():
 			w.end(r, w.call(r))
 		}
@@ -136,6 +138,24 @@ func (w *Writer) runBatch() {
 	if b.open {
 		w.commit()
 	}
+}
+
+// topUp adds what was queued while the batch ran, so that it is answered by this
+// COMMIT and not by the next. A request that is alone is not kept waiting for others.
+func (w *Writer) topUp() bool {
+	b := &w.batch
+	room := w.opt.MaxBatch - len(b.ran)
+	if !b.open || len(b.reqs) == 1 || room <= 0 || w.timeIsUp() {
+		return false
+	}
+	b.reqs, _ = w.queue.take(b.reqs, room)
+	return b.pos < len(b.reqs)
+}
+
+// timeIsUp reports whether the batch, of which a part has run, is to run no longer.
+func (w *Writer) timeIsUp() bool {
+	b := &w.batch
+	return w.opt.MaxBatchTime >= 0 && len(b.ran) > 0 && b.clock-b.begun > int64(w.opt.MaxBatchTime)
 }
 
 // begin opens the batch's transaction. When that fails everyone left is told.

@@ -37,6 +37,9 @@ func openFile(t testing.TB, path string, opt writer.Options) *writer.Writer {
 	if opt.Init == nil {
 		opt.Init = createTables
 	}
+	if opt.MaxBatchTime == 0 {
+		opt.MaxBatchTime = -1 // a slow machine must not decide what makes a batch
+	}
 	w, err := writer.Open(t.Context(), path, opt)
 	if err != nil {
 		t.Fatal(err)

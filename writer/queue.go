@@ -79,7 +79,7 @@ func (r *request) outcome() error {
 		return r.err
 	}
 	if r.timing != nil {
-		*r.timing = Timing{r.accepted, c.begun, r.started, r.ended, c.committing, c.committed, c.pauses.since(r.accepted)}
+		*r.timing = Timing{r.accepted, max(c.begun, r.accepted), r.started, r.ended, c.committing, c.committed, c.pauses.since(r.accepted)}
 	}
 	if c.failure != nil {
 		return c.failure
@@ -235,18 +235,18 @@ func (q *queue) gather(limit int) {
 	}
 }
 
-// take moves at most limit requests into dst, which is empty, frees their places
-// and reports whether the queue is closed. An exclusive request comes alone.
+// take appends at most limit requests to dst, frees their places and reports whether
+// the queue is closed. An exclusive request comes alone.
 func (q *queue) take(dst []*request, limit int) (reqs []*request, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting := q.waiting[q.head:]
 	n := 0
-	for n < min(limit, len(waiting)) && (n == 0 || waiting[n].exclusive == nil && waiting[0].exclusive == nil) {
+	for n < min(limit, len(waiting)) && (len(dst)+n == 0 || waiting[n].exclusive == nil && waiting[0].exclusive == nil) {
 		n++
 	}
 	switch {
-	case n == len(q.waiting): // everything: swap the slices
+	case n == len(q.waiting) && len(dst) == 0: // everything: swap the slices
 		dst, q.waiting = q.waiting, dst
 	default:
 		dst = append(dst, waiting[:n]...)

@@ -399,7 +399,7 @@ func Now() int64 { return int64(time.Since(epoch)) }
 // the clock of [Now].
 type Timing struct {
 	Accepted   int64 // it entered the queue
-	Begun      int64 // its batch began
+	Begun      int64 // its batch began, or took it in
 	Started    int64 // its function was started, after its batch-mates before it
 	Ended      int64 // its function and savepoint ended
 	Committing int64 // COMMIT started, after its batch-mates behind it

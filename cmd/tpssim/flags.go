@@ -112,7 +112,8 @@ func (f *engineFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.pragmas, "pragma", nil, "another PRAGMA as `name=value`; may be repeated")
 	flags.StringVar(&f.options.Checkpoint, "checkpoint", sqlite.DefaultCheckpoint, "when: stall:TIME, pages:N, bytes:SIZE, idle or off")
 	choiceVar(flags, &f.options.CheckpointMode, "checkpoint-mode", "passive", "passive, restart or truncate", "passive", "restart", "truncate")
-	countVar(flags, &f.maxBatch, "max-batch", "", 10_000, "transactions to a COMMIT at most")
+	countVar(flags, &f.maxBatch, "max-batch", "", 25_000, "transactions to a COMMIT at most")
+	durationVar(flags, &f.options.MaxBatchTime, "max-batch-time", "", 100*time.Millisecond, time.Millisecond, "how long a batch runs at most while more wait; 0: any time; a bare number is milliseconds")
 	durationVar(flags, &f.options.BatchWindow, "batch-window", "", 0, time.Millisecond, "how long a batch waits for more to come; a bare number is milliseconds")
 	countVar(flags, &f.queue, "queue", "", 1<<20, "transactions that may wait")
 	countVar(flags, &f.readers, "readers", "", 0, "read-only connections (as many as GOMAXPROCS; optimistic: 1)")
@@ -128,18 +129,18 @@ const maxConnections = 1000
 // itself.
 func meaningless(s scenarios.Scenario) (flags []string) {
 	if s.Needs.Access == engine.Pooled {
-		flags = append(flags, "max-batch", "batch-window", "queue", "readers", "savepoints")
+		flags = append(flags, "max-batch", "max-batch-time", "batch-window", "queue", "readers", "savepoints")
 	} else {
 		flags = append(flags, "connections")
 	}
 	if s.Direct {
-		flags = append(flags, "batch-window", "queue", "readers")
+		flags = append(flags, "max-batch-time", "batch-window", "queue", "readers")
 	}
 	if !s.Touches() {
 		flags = append(flags, "prefetch")
 	}
 	if s.Needs.MaxBatch > 0 {
-		flags = append(flags, "max-batch", "batch-window")
+		flags = append(flags, "max-batch", "max-batch-time", "batch-window")
 	}
 	if s.Needs.Savepoints != "" {
 		flags = append(flags, "savepoints")
@@ -182,8 +183,13 @@ func (f *engineFlags) check(given func(string) bool) error {
 	o := &f.options
 	o.MaxBatch, o.Queue, o.Readers, o.Connections = int(f.maxBatch), int(f.queue), int(f.readers), int(f.conns)
 	o.Prefetch = int(f.prefetch)
-	if o.BatchWindow < 0 {
+	switch {
+	case o.BatchWindow < 0:
 		return usagef("--batch-window must be 0 or more")
+	case o.MaxBatchTime < 0:
+		return usagef("--max-batch-time must be 0 or more")
+	case o.MaxBatchTime == 0:
+		o.MaxBatchTime = -1 // as the writer's options say it
 	}
 	if _, err := sqlite.ParseCheckpoint(o.Checkpoint, o.CheckpointMode, 4096); err != nil {
 		return usageError(err)

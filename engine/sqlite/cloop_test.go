@@ -99,7 +99,7 @@ func TestCLoopSettings(t *testing.T) {
 			t.Fatalf("%v: %v", pragmas, err)
 		}
 		want := start(t, opt, engine.Needs{MaxBatch: 5, Savepoints: "none"}).Settings()
-		want.Queue, want.Readers = 0, 0
+		want.Queue, want.Readers, want.MaxBatchTime = 0, 0, 0
 		if got.Settings != want {
 			t.Errorf("%v:\n%+v, the writer's are\n%+v", pragmas, got.Settings, want)
 		}

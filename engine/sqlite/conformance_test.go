@@ -63,7 +63,7 @@ func TestSettings(t *testing.T) {
 			if !strings.HasPrefix(got.Checkpoint, DefaultCheckpoint) {
 				t.Errorf("checkpoint: %q", got.Checkpoint)
 			}
-			if needs.Access == engine.Queued && (got.MaxBatch != 10_000 || got.Queue != 1<<20 || got.Savepoints != "each" || got.Readers < 1) {
+			if needs.Access == engine.Queued && (got.MaxBatch != 25_000 || got.MaxBatchTime != 100*time.Millisecond || got.Queue != 1<<20 || got.Savepoints != "each" || got.Readers < 1) {
 				t.Errorf("defaults: %+v", got)
 			}
 			if needs.Access == engine.Pooled && (got.MaxBatch != 1 || got.Readers != 8 || got.Savepoints != "none") {

@@ -36,18 +36,19 @@ func openQueued(ctx context.Context, opt Options) (engine.Engine, error) {
 		return nil, fmt.Errorf("savepoints %q is none of each, none, on-failure", opt.Savepoints)
 	}
 	e := &queued{foreign: opt.Foreign, opt: writer.Options{
-		MaxBatch:    opt.MaxBatch,
-		BatchWindow: opt.BatchWindow,
-		QueueLen:    opt.Queue,
-		Savepoints:  mode,
-		Readers:     opt.Readers,
-		Prefetch:    opt.Prefetch,
-		Pragmas:     pragmas(opt),
-		NoCreate:    true,
-		Checkpoint:  policy,
-		Logger:      opt.Logger,
-		BusyTimeout: opt.busyTimeout,
-		Open:        opt.Open,
+		MaxBatch:     opt.MaxBatch,
+		MaxBatchTime: opt.MaxBatchTime,
+		BatchWindow:  opt.BatchWindow,
+		QueueLen:     opt.Queue,
+		Savepoints:   mode,
+		Readers:      opt.Readers,
+		Prefetch:     opt.Prefetch,
+		Pragmas:      pragmas(opt),
+		NoCreate:     true,
+		Checkpoint:   policy,
+		Logger:       opt.Logger,
+		BusyTimeout:  opt.busyTimeout,
+		Open:         opt.Open,
 	}}
 	if err := e.file.open(opt); err != nil {
 		return nil, err
@@ -95,7 +96,8 @@ func (e *queued) openWriter(ctx context.Context) error {
 		return errors.Join(err, w.Close())
 	}
 	effective := w.Options()
-	e.settings.MaxBatch, e.settings.BatchWindow = effective.MaxBatch, effective.BatchWindow
+	e.settings.MaxBatch, e.settings.MaxBatchTime = effective.MaxBatch, max(effective.MaxBatchTime, 0)
+	e.settings.BatchWindow = effective.BatchWindow
 	e.settings.Queue, e.settings.Readers = effective.QueueLen, effective.Readers
 	e.settings.Prefetch = effective.Prefetch
 	return nil

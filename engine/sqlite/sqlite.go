@@ -41,15 +41,16 @@ type Options struct {
 	// Spec is not used, Reset does nothing, and what is asked of accounts fails. It
 	// stays in the journal mode that it is found in unless Pragmas names one. The
 	// pool cannot open one.
-	Foreign     bool
-	Pragmas     map[string]string // as in writer.Options
-	MaxBatch    int
-	BatchWindow time.Duration
-	Queue       int
-	Readers     int
-	Prefetch    int    // read-only connections for engine.Toucher; the pool has none
-	Savepoints  string // "each", "none" or "on-failure"; "" means each
-	Checkpoint  string // see ParseCheckpoint
+	Foreign      bool
+	Pragmas      map[string]string // as in writer.Options
+	MaxBatch     int
+	MaxBatchTime time.Duration
+	BatchWindow  time.Duration
+	Queue        int
+	Readers      int
+	Prefetch     int    // read-only connections for engine.Toucher; the pool has none
+	Savepoints   string // "each", "none" or "on-failure"; "" means each
+	Checkpoint   string // see ParseCheckpoint
 	// CheckpointMode is "passive", "restart" or "truncate"; "" means passive.
 	CheckpointMode string
 	// Connections is the size of the pool of engine.Pooled. 0 means 8.

@@ -44,6 +44,9 @@ func Open(t testing.TB, opts ...writer.Options) *writer.Writer {
 // Close fails the test, with one exception: where Options.Open is set, faults are
 // expected, and a Writer that stopped with ErrFailed may leave its WAL behind; the
 // database is then recovered from it before it is checked.
+//
+// Without a MaxBatchTime batches may run for any time: how fast the machine is would
+// else decide which functions meet in one.
 func OpenPath(t testing.TB, path string, opts ...writer.Options) *writer.Writer {
 	t.Helper()
 	var opt writer.Options
@@ -53,6 +56,9 @@ func OpenPath(t testing.TB, path string, opts ...writer.Options) *writer.Writer 
 		opt = opts[0]
 	default:
 		t.Fatalf("writertest.OpenPath: %d Options, at most one is used", len(opts))
+	}
+	if opt.MaxBatchTime == 0 {
+		opt.MaxBatchTime = -1
 	}
 	w, err := writer.Open(context.Background(), path, opt)
 	if err != nil {
