@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/tpssim/tpssim/tps"
 )
@@ -21,8 +20,7 @@ func (r *CeilingResult) warn(format string, args ...any) {
 // doubt adds what the figures themselves leave in doubt.
 func (r *CeilingResult) doubt(p ceilingPlan) {
 	if r.Confidence < Confidence {
-		r.warn("%d rounds are few: the intervals are the lowest and the highest round and hold the median in %.3g %% of all cases; it takes %d for %g %%",
-			r.Rounds, 100*r.Confidence, DefaultRounds, 100*Confidence)
+		r.Warnings = append(r.Warnings, fewRounds(r.Rounds, r.Confidence))
 	}
 	for _, warning := range CompareValues(r.Arm(BurstArm).Values, r.Arm(r.Ceiling).Values).Warnings {
 		r.warn("the burst and the ceiling cannot be told apart: %s", warning)
@@ -64,7 +62,7 @@ func (r *CeilingResult) doubtRuns(p ceilingPlan, measured *RoundsResult) {
 			r.warn("%s ran with other settings than the burst: %s", name, differs)
 		}
 	}
-	r.Warnings = append(r.Warnings, gather(measured.Results)...)
+	r.Warnings = append(r.Warnings, gather(measured.Results, ceilingArms)...)
 }
 
 // settingsDiffer names the settings in which one arm may not differ from another,
@@ -87,53 +85,4 @@ func settingsDiffer(s, from tps.Settings) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// gather lists the warnings of the runs, each once, with the arms that it came
-// from and in how many of the rounds. Those that differ in figures only are one:
-// the first stands for them.
-func gather(results [][]*tps.Result) (lines []string) {
-	type found struct {
-		text string
-		arms []string
-		runs int
-	}
-	var all []*found
-	byKind := map[string]*found{}
-	for _, round := range results {
-		for k, res := range round {
-			counted := map[*found]bool{}
-			for _, text := range res.Warnings {
-				f := byKind[kind(text)]
-				if f == nil {
-					f = &found{text: text}
-					byKind[kind(text)] = f
-					all = append(all, f)
-				}
-				if !counted[f] {
-					counted[f] = true
-					f.runs++
-				}
-				if !slices.Contains(f.arms, ceilingArms[k]) {
-					f.arms = append(f.arms, ceilingArms[k])
-				}
-			}
-		}
-	}
-	for _, f := range all {
-		from := strings.Join(f.arms, "; ")
-		if len(f.arms) == len(ceilingArms) {
-			from = "all arms"
-		}
-		lines = append(lines, fmt.Sprintf("%s: %s (in %d of %d runs)", from, f.text, f.runs, len(f.arms)*len(results)))
-	}
-	return lines
-}
-
-// kind is a warning without the words that have a figure in them.
-func kind(warning string) string {
-	words := slices.DeleteFunc(strings.Fields(warning), func(word string) bool {
-		return strings.ContainsFunc(word, unicode.IsDigit)
-	})
-	return strings.Join(words, " ")
 }

@@ -163,10 +163,14 @@ func (a *app) ceilingConfig(f *ceilingFlags, burst scenarios.Scenario, info data
 
 // noteRound tells of an arm that is done.
 func (a *app) noteRound(p trials.RoundProgress) {
-	if p.Result != nil {
-		a.note("round %d of %d: %s: %s TPS in %v", p.Round, p.Rounds, p.Arm,
-			humanize.CommafWithDigits(p.Result.TPS, 0), p.Result.Elapsed.Round(time.Millisecond))
+	if p.Result == nil {
+		return
 	}
+	round := fmt.Sprintf("round %d of %d", p.Round, p.Rounds)
+	if p.Round == 0 {
+		round = "warm-up"
+	}
+	a.note("%s: %s: %s TPS in %v", round, p.Arm, humanize.CommafWithDigits(p.Result.TPS, 0), p.Result.Elapsed.Round(time.Millisecond))
 }
 
 func (a *app) printCeiling(res *trials.CeilingResult, format string) error {

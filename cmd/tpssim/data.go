@@ -294,7 +294,11 @@ type seedPermission struct {
 // match compares what was asked for with what is there. What was not asked for
 // may be anything.
 func (p seedPermission) match(info dataset.Info, want accounts.Spec) error {
-	has := info.Spec
+	return info.Match(p.want(info.Spec, want))
+}
+
+// want returns a data set that is as want where that was asked for, and else as has.
+func (p seedPermission) want(has, want accounts.Spec) accounts.Spec {
 	for flag, set := range map[string]func(){
 		"rows":      func() { has.Rows = want.Rows },
 		"balance":   func() { has.Balance = want.Balance },
@@ -307,5 +311,5 @@ func (p seedPermission) match(info dataset.Info, want accounts.Spec) error {
 			set()
 		}
 	}
-	return info.Match(has)
+	return has
 }
