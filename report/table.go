@@ -101,11 +101,11 @@ func (g *grid) turned(title string, rows ...string) *grid {
 func (g *grid) markdown(p *page) {
 	in := func(c column) bool { return c.title != "" }
 	g.line(p, in, "| ", " | ", " |\n", func(k int) string { return g.columns[k].title })
-	g.line(p, in, "| ", " | ", " |\n", func(k int) string {
+	g.line(p, in, "|", "|", "|\n", func(k int) string {
 		if g.columns[k].right {
-			return "---:"
+			return " ---:"
 		}
-		return "---"
+		return ":--- "
 	})
 	for _, row := range g.rows {
 		g.line(p, in, "| ", " | ", " |\n", func(k int) string { return strings.ReplaceAll(row[k].text, "|", "\\|") })
@@ -113,19 +113,49 @@ func (g *grid) markdown(p *page) {
 }
 
 // grid writes the columns that have a title and are not wide, two blanks before and
-// between them.
+// between them. Where they do not fit into the page, the widest that is not of
+// numbers is broken into lines, at least narrowest wide.
 func (p *page) grid(g *grid) {
+	const narrowest = 8
 	in := func(c column) bool { return c.title != "" && !c.wide }
-	pad := func(k int, s, color string) string {
-		blanks := strings.Repeat(" ", g.width(k)-utf8.RuneCountInString(s))
-		if g.columns[k].right {
-			return blanks + p.paint(color, s)
+	room, broken := columns, -1
+	widths := make([]int, len(g.columns))
+	for k, c := range g.columns {
+		if in(c) {
+			widths[k] = g.width(k)
+			room -= 2 + widths[k]
+			if !c.right && (broken < 0 || widths[k] > widths[broken]) {
+				broken = k
+			}
 		}
-		return p.paint(color, s) + blanks
 	}
-	g.line(p, in, "  ", "  ", "\n", func(k int) string { return pad(k, g.columns[k].title, plain) })
-	for _, row := range g.rows {
-		g.line(p, in, "  ", "  ", "\n", func(k int) string { return pad(k, row[k].text, row[k].color) })
+	if broken >= 0 && room < 0 {
+		widths[broken] = max(narrowest, widths[broken]+room)
+	}
+	row := func(cells func(k int) cell) {
+		parts := []string{""}
+		if broken >= 0 {
+			parts = broke(cells(broken).text, widths[broken])
+		}
+		for n, part := range parts {
+			g.line(p, in, "  ", "  ", "\n", func(k int) string {
+				c := cells(k)
+				if k == broken {
+					c.text = part
+				} else if n > 0 {
+					c = cell{}
+				}
+				blanks := strings.Repeat(" ", widths[k]-utf8.RuneCountInString(c.text))
+				if g.columns[k].right {
+					return blanks + p.paint(c.color, c.text)
+				}
+				return p.paint(c.color, c.text) + blanks
+			})
+		}
+	}
+	row(func(k int) cell { return cell{text: g.columns[k].title} })
+	for _, cells := range g.rows {
+		row(func(k int) cell { return cells[k] })
 	}
 }
 
@@ -136,7 +166,22 @@ func (g *grid) line(p *page, in func(column) bool, before, between, after string
 			cells = append(cells, of(k))
 		}
 	}
-	fmt.Fprint(p, strings.TrimRight(before+strings.Join(cells, between), " ")+after)
+	text := before + strings.Join(cells, between) + after
+	if after == "\n" {
+		text = strings.TrimRight(text, " \n") + after
+	}
+	fmt.Fprint(p, text)
+}
+
+// broke breaks text into lines, at blanks where there are any.
+func broke(text string, width int) (lines []string) {
+	for _, line := range wrap(text, width) {
+		for runes := []rune(line); len(runes) > width; runes = []rune(line) {
+			lines, line = append(lines, string(runes[:width])), string(runes[width:])
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // width is how many columns of a page a column of the table needs.

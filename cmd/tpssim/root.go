@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // packagePrefixes are what errors begin with on their way through this program.
-var packagePrefixes = []string{"dataset: ", "accounts: ", "scenarios: ", "engine: ", "tps: ", "writer.Open: ", "writer: ", "machine: ", "sqlite: ", "script: ", "tpcb: ", "trials: ", "doctor: "}
+var packagePrefixes = []string{"dataset: ", "accounts: ", "scenarios: ", "engine: ", "tps: ", "writer.Open: ", "writer: ", "machine: ", "sqlite: ", "script: ", "tpcb: ", "trials: ", "doctor: ", "report: ", "history: "}
 
 // message returns an error as one line, without the names of the packages that it
 // came through.
@@ -140,7 +140,7 @@ as lines of the file that --config names (max-batch = 1000).`,
 	flags.BoolVar(&a.noColor, "no-color", false, "no colours; NO_COLOR in the environment does the same")
 	flags.StringVar(&a.config, "config", "", "a TOML `file` of flags, one \"name = value\" a line")
 	flags.SortFlags = false
-	root.AddCommand(a.runCommand(), a.seedCommand(), a.checkCommand(), a.kneeCommand(), a.ceilingCommand(), a.articleCommand(), a.doctorCommand(), a.scenariosCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.seedCommand(), a.checkCommand(), a.kneeCommand(), a.ceilingCommand(), a.compareCommand(), a.sweepCommand(), a.articleCommand(), a.reportCommand(), a.doctorCommand(), a.scenariosCommand(), a.versionCommand())
 	refuseArguments(root)
 	// Flags are listed within 80 columns.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages", "FlagUsagesWrapped 80"))

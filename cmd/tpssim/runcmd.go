@@ -108,7 +108,7 @@ func (f *runFlags) add(flags *pflag.FlagSet) {
 	f.workFlags.add(flags)
 	flags.BoolVarP(&f.statements, "statements", "r", false, "time each statement too")
 	flags.BoolVar(&f.histograms, "histograms", false, "draw the latencies and the batch sizes")
-	choiceVar(flags, &f.format, "format", "text", "what stdout gets: text or json", "text", "json")
+	formatVar(flags, &f.format)
 	f.files.add(flags)
 }
 
@@ -361,8 +361,9 @@ func disturbances(c machine.Counters, res *tps.Result) (list []string) {
 
 // print writes the result to stdout.
 func (a *app) print(res *tps.Result, f *runFlags) error {
-	if f.format == "json" {
-		return report.JSON(res)(a.stdout)
+	render, err := a.renderRun(f.format, res, f.histograms)
+	if err != nil {
+		return err
 	}
-	return report.Text(res, report.TextOptions{Color: a.color(a.stdout), Histograms: f.histograms})(a.stdout)
+	return render(a.stdout)
 }

@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 	"engine/enginetest":       {"engine", "accounts"},
 	"engine/sqlite":           {"engine", "accounts", "internal/*", "writer", "engine/sqlite/pagecache"},
 	"engine/sqlite/pagecache": {},
+	"history":                 {"tps", "trials"},
 	"internal/cloop":          {"internal/driversym", "internal/sqlconn", "internal/wal"},
 	"internal/driversym":      {},
 	"internal/fastexec":       {"internal/driversym"},
