@@ -86,11 +86,30 @@ func findPreset(name string) (preset, error) {
 	return preset{}, usagef("there is no preset %q: use one of %s", name, strings.Join(names, ", "))
 }
 
-// presetList describes the presets for --help.
+// presetList describes the presets for --help: what each shows, what it runs, and how
+// its result is read.
 func presetList() string {
 	var b strings.Builder
 	for _, p := range presets {
 		fmt.Fprintf(&b, "  %-14s%s\n", p.name, p.summary)
+		var flags []string
+		for _, param := range p.params {
+			flags = append(flags, "--param "+param)
+		}
+		for _, load := range p.loads {
+			flags = append(flags, "--load "+load)
+		}
+		for _, words := range [][]string{strings.Fields(p.explanation), flags} {
+			line := ""
+			for _, word := range words {
+				if line != "" && len(line)+len(word) > 70 {
+					fmt.Fprintf(&b, "  %14s%s\n", "", line[1:])
+					line = ""
+				}
+				line += " " + word
+			}
+			fmt.Fprintf(&b, "  %14s%s\n", "", line[1:])
+		}
 	}
 	return b.String()
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -150,6 +149,10 @@ func (a *app) report(format string, paths []string) error {
 		if err != nil {
 			return err
 		}
+		records, err = sweepsOf(records)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
 		for _, record := range records {
 			s, err := a.sheetOf(format, record)
 			if err != nil {
@@ -160,6 +163,28 @@ func (a *app) report(format string, paths []string) error {
 		}
 	}
 	return a.printSheets(format, sheets)
+}
+
+// sweepsOf puts what each sweep came to in the place of its begin and its runs.
+func sweepsOf(records []history.Record) (list []history.Record, err error) {
+	for len(records) > 0 {
+		first := records[0]
+		records = records[1:]
+		if first.SweepHead != nil {
+			var runs []trials.SweepRun
+			for len(records) > 0 && records[0].SweepRun != nil {
+				runs = append(runs, *records[0].SweepRun)
+				records = records[1:]
+			}
+			res, err := first.SweepHead.Result(runs)
+			if err != nil {
+				return nil, fmt.Errorf("line %d: %w", first.Line, err)
+			}
+			first = history.Record{Line: first.Line, Schema: res.Schema, Sweep: res}
+		}
+		list = append(list, first)
+	}
+	return list, nil
 }
 
 // sheetOf shows one saved result.
@@ -193,18 +218,12 @@ func (a *app) sheetOf(format string, r history.Record) (s sheet, err error) {
 		return text("knee", r.Knee, report.KneeText(r.Knee, color), map[string]report.Renderer{"csv": report.KneeCSV(r.Knee)})
 	case r.Ceiling != nil:
 		return text("ceiling", r.Ceiling, report.Ceiling(r.Ceiling, color), nil)
-	case r.SweepRun != nil && r.SweepRun.Result != nil:
+	case r.SweepRun != nil && r.SweepRun.Result != nil: // whose begin is in another file
 		s.title = fmt.Sprintf("run of a sweep, cell %d, round %d", r.SweepRun.Cell, r.SweepRun.Round)
 		s.render, err = a.renderRun(format, r.SweepRun.Result, false)
 		return s, err
 	}
-	return sheet{"begin of a sweep", func(w io.Writer) error {
-		if format != "text" {
-			return nil // its runs follow
-		}
-		_, err := fmt.Fprintln(w, "a sweep: its runs follow; tpssim sweep --resume shows what they come to")
-		return err
-	}}, nil
+	return s, errors.New("there is nothing in it that can be shown")
 }
 
 // renderers are those formats beside text and JSON that as knows.
