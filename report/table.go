@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // grid is a table before it is text, Markdown or CSV: what a cell shows to people
@@ -99,17 +102,7 @@ func (g *grid) turned(title string, rows ...string) *grid {
 
 // markdown writes the columns that have a title as a table of Markdown.
 func (g *grid) markdown(p *page) {
-	in := func(c column) bool { return c.title != "" }
-	g.line(p, in, "| ", " | ", " |\n", func(k int) string { return g.columns[k].title })
-	g.line(p, in, "|", "|", "|\n", func(k int) string {
-		if g.columns[k].right {
-			return " ---:"
-		}
-		return ":--- "
-	})
-	for _, row := range g.rows {
-		g.line(p, in, "| ", " | ", " |\n", func(k int) string { return strings.ReplaceAll(row[k].text, "|", "\\|") })
-	}
+	fmt.Fprintln(p, g.shown(func(c column) bool { return c.title != "" }, nil).RenderMarkdown())
 }
 
 // grid writes the columns that have a title and are not wide, two blanks before and
@@ -118,70 +111,30 @@ func (g *grid) markdown(p *page) {
 func (p *page) grid(g *grid) {
 	const narrowest = 8
 	in := func(c column) bool { return c.title != "" && !c.wide }
-	room, broken := columns, -1
-	widths := make([]int, len(g.columns))
+	room, widest, broken := columns, 0, -1
 	for k, c := range g.columns {
-		if in(c) {
-			widths[k] = g.width(k)
-			room -= 2 + widths[k]
-			if !c.right && (broken < 0 || widths[k] > widths[broken]) {
-				broken = k
+		if !in(c) {
+			continue
+		}
+		width := g.width(k)
+		room -= 2 + width
+		if !c.right && width > widest {
+			widest, broken = width, k
+		}
+	}
+	t := g.shown(in, p.paint)
+	if broken >= 0 && room < 0 {
+		number := 1 // of the column, among those that are shown
+		for _, c := range g.columns[:broken] {
+			if in(c) {
+				number++
 			}
 		}
+		g.align(t, in, table.ColumnConfig{Number: number, WidthMax: max(narrowest, widest+room), WidthMaxEnforcer: text.WrapSoft})
 	}
-	if broken >= 0 && room < 0 {
-		widths[broken] = max(narrowest, widths[broken]+room)
+	for line := range strings.Lines(t.Render() + "\n") {
+		fmt.Fprintln(p, strings.TrimRight("  "+line, " \n"))
 	}
-	row := func(cells func(k int) cell) {
-		parts := []string{""}
-		if broken >= 0 {
-			parts = broke(cells(broken).text, widths[broken])
-		}
-		for n, part := range parts {
-			g.line(p, in, "  ", "  ", "\n", func(k int) string {
-				c := cells(k)
-				if k == broken {
-					c.text = part
-				} else if n > 0 {
-					c = cell{}
-				}
-				blanks := strings.Repeat(" ", widths[k]-utf8.RuneCountInString(c.text))
-				if g.columns[k].right {
-					return blanks + p.paint(c.color, c.text)
-				}
-				return p.paint(c.color, c.text) + blanks
-			})
-		}
-	}
-	row(func(k int) cell { return cell{text: g.columns[k].title} })
-	for _, cells := range g.rows {
-		row(func(k int) cell { return cells[k] })
-	}
-}
-
-func (g *grid) line(p *page, in func(column) bool, before, between, after string, of func(k int) string) {
-	var cells []string
-	for k, c := range g.columns {
-		if in(c) {
-			cells = append(cells, of(k))
-		}
-	}
-	text := before + strings.Join(cells, between) + after
-	if after == "\n" {
-		text = strings.TrimRight(text, " \n") + after
-	}
-	fmt.Fprint(p, text)
-}
-
-// broke breaks text into lines, at blanks where there are any.
-func broke(text string, width int) (lines []string) {
-	for _, line := range wrap(text, width) {
-		for runes := []rune(line); len(runes) > width; runes = []rune(line) {
-			lines, line = append(lines, string(runes[:width])), string(runes[width:])
-		}
-		lines = append(lines, line)
-	}
-	return lines
 }
 
 // width is how many columns of a page a column of the table needs.
@@ -191,4 +144,56 @@ func (g *grid) width(k int) int {
 		width = max(width, utf8.RuneCountInString(row[k].text))
 	}
 	return width
+}
+
+// shown makes a table of the columns that are in, each text by paint if that is not
+// nil.
+func (g *grid) shown(in func(column) bool, paint func(color, text string) string) table.Writer {
+	t := table.NewWriter()
+	t.SetStyle(table.Style{
+		Box:     table.BoxStyle{PaddingRight: "  "},
+		Format:  table.FormatOptions{Header: text.FormatDefault, Row: text.FormatDefault},
+		Options: table.OptionsNoBordersAndSeparators,
+	})
+	line := func(of func(k int) string) (row table.Row) {
+		for k, c := range g.columns {
+			if in(c) {
+				row = append(row, of(k))
+			}
+		}
+		return row
+	}
+	t.AppendHeader(line(func(k int) string { return g.columns[k].title }))
+	for _, cells := range g.rows {
+		t.AppendRow(line(func(k int) string {
+			if paint == nil {
+				return cells[k].text
+			}
+			return paint(cells[k].color, cells[k].text)
+		}))
+	}
+	g.align(t, in)
+	return t
+}
+
+// align says how the columns that are in stand, and what else is to hold for some.
+func (g *grid) align(t table.Writer, in func(column) bool, also ...table.ColumnConfig) {
+	var configs []table.ColumnConfig
+	for _, c := range g.columns {
+		if !in(c) {
+			continue
+		}
+		// By default what looks like a number goes to the right.
+		config := table.ColumnConfig{Number: len(configs) + 1, Align: text.AlignLeft, AlignHeader: text.AlignLeft}
+		if c.right {
+			config.Align, config.AlignHeader = text.AlignRight, text.AlignRight
+		}
+		for _, a := range also {
+			if a.Number == config.Number {
+				config.WidthMax, config.WidthMaxEnforcer = a.WidthMax, a.WidthMaxEnforcer
+			}
+		}
+		configs = append(configs, config)
+	}
+	t.SetColumnConfigs(configs)
 }

@@ -29,7 +29,7 @@ func CompareRuns(names []string, runs [][]*tps.Result, figure string) (*CompareR
 		return nil, fmt.Errorf("trials: %d lists of runs have %d names: two or more are needed, each with its own", len(runs), len(names))
 	}
 	c := comparing{figure: figure}
-	var left []string
+	left := []string{}
 	for k, name := range names {
 		if slices.Contains(names[:k], name) {
 			return nil, fmt.Errorf("trials: %s is named twice: name another one to hold it against", name)
