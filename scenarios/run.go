@@ -205,7 +205,7 @@ func (s *session) configure() {
 
 // run runs the load, between two readings of the balances when there are some.
 func (s *session) run(ctx context.Context) (*tps.Result, error) {
-	s.ctx, s.endless = ctx, context.WithoutCancel(ctx)
+	s.ctx, s.endless = ctx, context.Background()
 	cacher, _ := s.engine.(engine.Cacher)
 	resident := -1.0
 	if cacher != nil {

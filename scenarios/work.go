@@ -19,10 +19,10 @@ type work struct {
 	journal    *accounts.Journal
 	statements tps.Statements  // of the round
 	ctx        context.Context // of the run
-	// endless is the run's context without its end. The engine is called with it:
-	// thousands that wait for one channel to close, which is what ending a shared
-	// context means, slow each other down by a tenth. A run that is cancelled
-	// drains instead, and its application code refuses; see transaction.
+	// endless has no end. The engine is called with it: thousands that wait for one
+	// channel to close, which is what ending a shared context means, slow each other
+	// down by a tenth. A run that is cancelled drains instead, and its application code
+	// refuses; see call.run. Nor has it values, so that asking for one costs nothing.
 	endless context.Context
 	// skipAfter is how late a transaction may begin, in nanoseconds; 0: at any time.
 	skipAfter int64
