@@ -21,6 +21,7 @@ import (
 	"github.com/shirou/gopsutil/v4/disk"
 	"github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/mem"
+	"github.com/shirou/gopsutil/v4/process"
 
 	"github.com/tpssim/tpssim/tps"
 )
@@ -53,6 +54,20 @@ func Read(path string) tps.Env {
 		env.Version, env.Commit = buildVersion(build)
 	}
 	return env
+}
+
+// RSS returns how much physical memory this process has, in bytes; 0 where the system
+// does not tell.
+func RSS() int64 {
+	p, err := process.NewProcess(int32(os.Getpid()))
+	if err != nil {
+		return 0
+	}
+	info, err := p.MemoryInfo()
+	if err != nil {
+		return 0
+	}
+	return int64(info.RSS)
 }
 
 // FreeBytes returns how many bytes a process without special rights can still

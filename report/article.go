@@ -249,7 +249,7 @@ func articleOutcome(r *trials.ArticleResult) (notes []articleNote) {
 	proof, v := "not checked", r.Verify
 	switch {
 	case v.OK:
-		proof = "ok: " + holds(v.AccountsChecked) + " what was acknowledged, and nothing else"
+		proof = "ok: " + holds(v) + " what was acknowledged, and nothing else"
 	case v.Checked:
 		proof = "FAILED: " + v.Detail
 	}

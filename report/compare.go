@@ -336,7 +336,7 @@ func armLoad(a *trials.ComparedArm) string {
 	l := a.Load
 	text := a.Scenario + ": " + offered(l)
 	if l.Rows > 0 {
-		text += fmt.Sprintf(" over %s (%s), cache %s", plural(l.Rows, "account"), choice(l), l.Cache)
+		text += over(l) + cached(l)
 	}
 	if len(l.Scripts) > 0 {
 		text += ", " + strings.Join(l.Scripts, ", ")

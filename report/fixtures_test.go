@@ -86,6 +86,20 @@ func results() map[string]*tps.Result {
 	direct.Settings.Synchronous, direct.Settings.JournalMode = "off", "delete"
 	direct.Writer.WALBytes, direct.Writer.WALPendingBytes = 0, 0
 
+	filled := burst()
+	filled.Scenario, filled.Argv = "insert", []string{"run", "insert", "-n", "3m", "--growth", "1m"}
+	filled.Load = tps.Load{Mode: tps.Direct, Transactions: 3_000_000, RandomSeed: 1, Keys: "uuid7 without rowid, sorted"}
+	filled.Writer, filled.Locality, filled.BytesPerWaiting = tps.Writer{}, tps.Locality{}, 0
+	filled.Verify = tps.Verify{Checked: true, OK: true, RowsChecked: 3_000_000}
+	filled.Growth = []tps.Growth{
+		{Rows: 1_000_000, Elapsed: time.Second, SinceBegin: time.Second, TPS: 1_000_000, Batch: latency(100, 9*time.Millisecond), DBBytes: 40 << 20, WALBytes: 4 << 20, SHMBytes: 32768, RSSBytes: 90 << 20},
+		{Rows: 3_000_000, Elapsed: 4 * time.Second, SinceBegin: 5 * time.Second, TPS: 500_000, Batch: latency(200, 19*time.Millisecond), DBBytes: 120 << 20, WALBytes: 4 << 20, SHMBytes: 32768},
+	}
+	read := burst()
+	read.Scenario, read.Load = "points", tps.Load{Mode: tps.Direct, Transactions: 3_000_000, RandomSeed: 1, Rows: 50_000, Keys: "integer"}
+	read.Writer, read.Locality, read.BytesPerWaiting = tps.Writer{}, tps.Locality{}, 0
+	read.Verify = tps.Verify{Checked: true, OK: true, RowsChecked: 50_000}
+
 	mixed := burst()
 	mixed.Scenario, mixed.Load.ReadsPerTx = "mixed", 3
 	mixed.Load.Dist, mixed.Load.DistParameters = "zipfian", "theta=0.99"
@@ -134,7 +148,7 @@ func results() map[string]*tps.Result {
 		"the whole data set was in memory: a larger one would have to read from the disk",
 	}
 	return map[string]*tps.Result{
-		"burst": burst(), "closed": closed, "open": open, "direct": direct, "mixed": mixed,
+		"burst": burst(), "closed": closed, "open": open, "direct": direct, "mixed": mixed, "filled": filled, "points": read,
 		"interrupted": interrupted, "nothing": nothing, "failed": failed,
 		"everything": everything(), "stages": stages(), "held": held(), "optimistic": optimistic(),
 		"script": script(), "idle": idle(), "pinned": pinned(),

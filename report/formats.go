@@ -59,7 +59,7 @@ func noFormat(format string) error {
 func proofNote(v tps.Verify) note {
 	switch {
 	case v.OK:
-		return note{"proof", "ok: " + holds(v.AccountsChecked) + " what was acknowledged, and nothing else", plain}
+		return note{"proof", "ok: " + holds(v) + " what was acknowledged, and nothing else", plain}
 	case v.Checked:
 		return note{"proof", "FAILED: " + v.Detail, red}
 	case v.Detail != "":
@@ -177,7 +177,7 @@ func latencyMeaning(mode tps.Mode) string {
 	case tps.ClosedLoop:
 		return "service time only, as a stall stops the clients too"
 	case tps.Direct:
-		return "the time of the batch that a transaction is in; nobody waits here"
+		return "the time of the batch that it is in; nobody waits here"
 	}
 	return ""
 }

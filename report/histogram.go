@@ -12,7 +12,7 @@ import (
 
 // barColumns is the length of the longest bar: what a count of a thousand million
 // leaves.
-const barColumns = 36
+const barColumns = 32
 
 // histograms draws the latencies and the sizes of the batches.
 func (p *page) histograms(r *tps.Result) {

@@ -15,9 +15,7 @@ func (p *page) head(r *tps.Result) {
 		text += fmt.Sprintf("after %s of warm-up, ", length(l.Warmup))
 	}
 	text += offered(l)
-	if l.Rows > 0 {
-		text += fmt.Sprintf(" over %s (%s)", plural(l.Rows, "account"), choice(l))
-	}
+	text += over(l)
 	switch len(l.Scripts) {
 	case 0:
 	case 1:
@@ -29,6 +27,35 @@ func (p *page) head(r *tps.Result) {
 		fmt.Fprintln(p, line)
 	}
 	p.WriteByte('\n')
+}
+
+// over says which rows a load is over.
+func over(l tps.Load) string {
+	switch {
+	case l.Keys != "" && l.Rows > 0:
+		return fmt.Sprintf(" over a table of %s (keys %s)", plural(l.Rows, "row"), l.Keys)
+	case l.Keys != "":
+		return fmt.Sprintf(" into a fresh table (keys %s)", l.Keys)
+	case l.Rows > 0:
+		return fmt.Sprintf(" over %s (%s)", plural(l.Rows, "account"), choice(l))
+	}
+	return ""
+}
+
+// cached says in which state a load found the caches, of a data set.
+func cached(l tps.Load) string {
+	if l.Cache == "" {
+		return ""
+	}
+	return ", cache " + l.Cache
+}
+
+// unit is what a load counts.
+func unit(l tps.Load) string {
+	if l.Keys != "" && l.Rows == 0 { // it fills a table
+		return "row"
+	}
+	return "transaction"
 }
 
 // offered describes a load.
@@ -47,7 +74,7 @@ func offered(l tps.Load) (load string) {
 		load += fmt.Sprintf(", at most %s in flight", count(l.MaxInFlight))
 	}
 	if l.Transactions > 0 {
-		load += ", " + plural(l.Transactions, "transaction")
+		load += ", " + plural(l.Transactions, unit(l))
 	}
 	// Of stages, each said how long it lasts.
 	if l.Duration > 0 && len(l.Stages) == 0 {

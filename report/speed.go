@@ -24,7 +24,11 @@ func (p *page) speed(r *tps.Result) {
 	if r.Stopped != "" {
 		p.text("stopped", yellow, "before its end: %s", r.Stopped)
 	}
-	p.line("TPS", "%s%s", p.paint(bold, rate(r.TPS)), spread(r))
+	label := "TPS"
+	if unit(r.Load) == "row" {
+		label = "rows/s"
+	}
+	p.line(label, "%s%s", p.paint(bold, rate(r.TPS)), spread(r))
 	if r.Verify.Checked && !r.Verify.OK {
 		p.line("", "%s", p.paint(red, "worth nothing: the proof FAILED, see below"))
 	}
@@ -34,7 +38,7 @@ func (p *page) speed(r *tps.Result) {
 	}
 	p.fates(r)
 	if s := r.Steady; s.Samples >= steadySamples && len(r.Load.Stages) == 0 {
-		p.line("steady", "%s ± %s TPS over %d samples", rate(s.Mean), rate(s.StdDev), s.Samples)
+		p.line("steady", "%s ± %s %s over %d samples", rate(s.Mean), rate(s.StdDev), label, s.Samples)
 	}
 	p.tries(r)
 	p.schedule(r.Schedule)

@@ -24,7 +24,7 @@ func (p *page) latency(r *tps.Result) {
 		p.line("", "service time only, as a stall stops the clients too; at a rate:")
 		p.command(suggestion(r))
 	case tps.Direct:
-		p.line("", "the time of the batch that a transaction is in; nobody waits here")
+		p.line("", "the time of the batch that it is in; nobody waits here")
 	default:
 		p.line("service", "%s", percentiles(r.Service))
 		p.line("", "latency counts from the intended start, service from the real one")
@@ -98,6 +98,25 @@ func (p *page) statements(r *tps.Result) {
 	for _, s := range r.Statements {
 		l := s.Latency
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", clip(s.Name, width), count(l.Count), short(l.Mean), short(l.P50), short(l.P99), short(l.Max))
+	}
+	t.Flush()
+}
+
+// growth shows the parts in which a table was filled, when there are several.
+func (p *page) growth(r *tps.Result) {
+	if len(r.Growth) < 2 {
+		return
+	}
+	p.WriteByte('\n')
+	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "up to rows\trows/s\tbatch p50\tp90\tp99\tdatabase\tWAL\tprogram\t")
+	for _, g := range r.Growth {
+		memory := "-"
+		if g.RSSBytes > 0 {
+			memory = size(g.RSSBytes)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", count(g.Rows), rate(g.TPS), short(g.Batch.P50), short(g.Batch.P90), short(g.Batch.P99),
+			size(g.DBBytes), size(g.WALBytes), memory)
 	}
 	t.Flush()
 }

@@ -32,6 +32,10 @@ func Sweep(r *trials.SweepResult, color bool) Renderer {
 				fmt.Fprintf(p, "  at %s:\n", load)
 			}
 			p.grid(narrowed(sweepGrid(r, &load)))
+			if g := growthGrid(r, load); g != nil {
+				fmt.Fprintf(p, "\n  rows/s of each part, up to so many rows:\n")
+				p.grid(g)
+			}
 		}
 		p.finals(r)
 		p.section(sweepBasis(r))
@@ -255,7 +259,7 @@ func sweepBasis(r *trials.SweepResult) (notes []note) {
 			continue
 		}
 		c := r.Cells[k]
-		text := fmt.Sprintf("%s: %s over %s (%s), cache %s", c.Scenario, offered(c.Load), plural(c.Load.Rows, "account"), choice(c.Load), c.Load.Cache)
+		text := fmt.Sprintf("%s: %s%s%s", c.Scenario, offered(c.Load), over(c.Load), cached(c.Load))
 		if meaning := latencyMeaning(c.Load.Mode); meaning != "" {
 			text += "; its latency is " + meaning
 		}

@@ -93,6 +93,48 @@ func sweepRow(r *trials.SweepResult, c *trials.SweptCell, names []string) []cell
 		words(proofNote(r.Verify).text), cell{value: r.Interrupted})
 }
 
+// growthGrid is the table of how the cells of a load grew, nil when none was measured
+// in parts.
+func growthGrid(r *trials.SweepResult, load string) *grid {
+	parts := 0
+	for _, c := range r.Cells {
+		if c.LoadName == load {
+			parts = max(parts, len(c.Growth))
+		}
+	}
+	if parts < 2 {
+		return nil
+	}
+	g := &grid{columns: []column{{name: "cell", title: "cell", right: true}, {name: "what", title: "what"}}}
+	for k := range r.Cells {
+		c := &r.Cells[k]
+		if c.LoadName != load || len(c.Growth) < parts {
+			continue
+		}
+		row := []cell{{text: fmt.Sprint(c.Cell), value: c.Cell}, words(cellTitle(c))}
+		for _, part := range c.Growth {
+			if len(g.columns) < 2+parts {
+				g.columns = append(g.columns, column{title: count(part.Rows), right: true})
+			}
+			row = append(row, cell{text: rate(part.TPS.Median), value: part.TPS.Median})
+		}
+		g.add(row...)
+	}
+	return g
+}
+
+// cellTitle is the arm of a cell, or else its settings.
+func cellTitle(c *trials.SweptCell) string {
+	var parts []string
+	for _, s := range c.Settings {
+		if s.Name == trials.ArmSetting {
+			return s.Value
+		}
+		parts = append(parts, s.Name+"="+s.Value)
+	}
+	return strings.Join(parts, ",")
+}
+
 // sweptCells are the figures of a cell, and how often the objectives held.
 func sweptCells(r *trials.SweepResult, c *trials.SweptCell, figures *trials.SweepFigures, shade string) (cells []cell) {
 	arm := sweptArm(r, c, figures)

@@ -39,6 +39,7 @@ func Text(r *tps.Result, o TextOptions) Renderer {
 		p.latency(r)
 		p.stages(r)
 		p.statements(r)
+		p.growth(r)
 		if o.Histograms {
 			p.histograms(r)
 		}
@@ -178,7 +179,7 @@ func (p *page) proof(r *tps.Result) {
 	v := r.Verify
 	switch {
 	case v.OK:
-		p.line("proof", "%s: %s what was acknowledged, and nothing else", p.paint(green, "ok"), holds(v.AccountsChecked))
+		p.line("proof", "%s: %s what was acknowledged, and nothing else", p.paint(green, "ok"), holds(v))
 		if v.Detail != "" {
 			p.text("", plain, "%s", v.Detail)
 		}
@@ -229,9 +230,14 @@ func measuredValue(o tps.Outcome) string {
 	return humanize.CommafWithDigits(o.Value, 2) // cut off, not rounded to what it did not reach
 }
 
-func holds(accounts int64) string {
-	if accounts == 1 {
-		return "1 account holds"
+// holds says what a proof looked at.
+func holds(v tps.Verify) string {
+	n, what := v.AccountsChecked, "account"
+	if v.RowsChecked > 0 {
+		n, what = v.RowsChecked, "row"
 	}
-	return count(accounts) + " accounts hold"
+	if n == 1 {
+		return "1 " + what + " holds"
+	}
+	return plural(n, what) + " hold"
 }

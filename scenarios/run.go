@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tpssim/tpssim/accounts"
@@ -60,6 +61,15 @@ type Config struct {
 	// Scripts is the workload of the scenario Scripted, which needs no data set:
 	// Spec, Dist and Layout are unused then.
 	Scripts *Scripts
+	// OpenTable opens the table of a scenario that has one of its own, with the keys
+	// of Keys. Of Spec it uses Rows, for what is read, Payload and PageSize.
+	OpenTable func(context.Context) (engine.Table, error)
+	Keys      Keys
+	// Growth are the numbers of entries, ascending, at which a part of the growth of a
+	// table ends that is measured by itself.
+	Growth []int64
+	// RSS returns how much memory this process has, in bytes. nil: nobody knows.
+	RSS func() int64
 	// PoolSize is how many transfers are drawn, which the load then uses round robin.
 	// 0: as many as the load is expected to have, 4 million at most.
 	PoolSize int64
@@ -92,6 +102,14 @@ func (c *Config) Validate() error {
 		return tps.ConfigError("--pin-reader must be longer than 0")
 	case c.Reads > 0 && c.Scenario.Direct:
 		return tps.ConfigError("--reads needs a scenario with a queue: direct has no caller that could wait")
+	case !slices.IsSorted(c.Growth) || len(c.Growth) > 0 && c.Growth[0] < 1:
+		return tps.ConfigError("--growth must be numbers of entries that ascend")
+	case len(c.Growth) > 0 && !c.Scenario.Fills:
+		return tps.ConfigError("--growth needs a scenario that fills a table: insert")
+	case c.Keys.validate() != nil:
+		return tps.ConfigError(c.Keys.validate().Error())
+	case c.Keys != Keys{} && !c.Scenario.OnTable():
+		return tps.ConfigError("--keys, --without-rowid and --sorted need a scenario on a table of its own: insert, points or scan")
 	case c.Cache != CacheAsIs && c.Cache != CacheCold && c.Cache != CacheWarm:
 		return tps.ConfigError(fmt.Sprintf("--cache %q is none of as-is, cold, warm", c.Cache))
 	}
@@ -158,6 +176,9 @@ type round struct {
 func Run(ctx context.Context, cfg Config) (*tps.Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if cfg.Scenario.OnTable() {
+		return runTable(ctx, cfg)
 	}
 	s := &session{work: &work{Config: cfg}}
 	s.configure()

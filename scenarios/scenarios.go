@@ -4,6 +4,7 @@
 package scenarios
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,10 +33,16 @@ type Scenario struct {
 	// ThinksOutside tells that it thinks before it asks for the writer, and so does
 	// not hold it meanwhile.
 	ThinksOutside bool
+	// Fills tells that it fills a table of its own, which is empty before each round;
+	// others that have one read what was inserted before.
+	Fills bool
 	// op is one transaction as its caller sees it.
 	op func(w *work, i uint64, tr *tps.Trace) error
 	// body is what of it runs inside the database's transaction.
 	body func(w *work, tx engine.Tx, i uint64, t accounts.Transfer, amount int64) error
+	// table is so many transactions on a table of its own, or one that inserts so many
+	// entries.
+	table func(t *tableRun, ctx context.Context, first uint64, errs []error) error
 }
 
 // Touches tells whether its transactions can be read ahead, by an engine.Toucher: they
@@ -95,6 +102,24 @@ var All = []Scenario{
 		Retries:       true,
 		ThinksOutside: true,
 		op:            optimistic,
+	}, {
+		Name:    "insert",
+		Summary: "fills a fresh table on one goroutine, --max-batch entries to a COMMIT",
+		Direct:  true,
+		Fills:   true,
+		table:   insertOp,
+	}, {
+		Name:    "points",
+		Summary: "reads single entries of a fresh table of --rows by their key, on one goroutine",
+		Needs:   engine.Needs{MaxBatch: 1},
+		Direct:  true,
+		table:   pointOp,
+	}, {
+		Name:    "scan",
+		Summary: "reads all entries of a fresh table of --rows each time, on one goroutine",
+		Needs:   engine.Needs{MaxBatch: 1},
+		Direct:  true,
+		table:   scanOp,
 	},
 }
 

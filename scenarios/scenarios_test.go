@@ -28,7 +28,7 @@ var loads = []struct {
 func TestScenarios(t *testing.T) {
 	for _, s := range scenarios.All {
 		for _, l := range loads {
-			if l.queued && s.Direct {
+			if l.queued && s.Direct || s.OnTable() {
 				continue
 			}
 			t.Run(s.Name+" "+l.name, func(t *testing.T) {

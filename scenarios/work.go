@@ -64,13 +64,16 @@ func (w *work) fail(i uint64) error {
 }
 
 // uniform returns a number in [0,1) that depends on seed and i alone, so that a
-// run can be repeated. It is the finalizer of SplitMix64 (Steele, Lea and Flood,
-// OOPSLA 2014) over a counter.
-func uniform(seed, i uint64) float64 {
+// run can be repeated.
+func uniform(seed, i uint64) float64 { return float64(mix(seed, i)>>11) / (1 << 53) }
+
+// mix returns 64 bits that look random and depend on seed and i alone: the finalizer of
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over a counter.
+func mix(seed, i uint64) uint64 {
 	z := seed + (i+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return float64((z^z>>31)>>11) / (1 << 53)
+	return z ^ z>>31
 }
 
 // call is a transaction as the engine runs it. What it learns while it runs decides

@@ -83,6 +83,7 @@ type Result struct {
 
 	Writer     Writer    `json:"writer"`
 	Locality   Locality  `json:"locality"`
+	Growth     []Growth  `json:"growth"` // of a load that fills a table, else empty
 	Series     []Sample  `json:"series"`
 	Steady     Steady    `json:"steady"`
 	Thresholds []Outcome `json:"thresholds"`
@@ -133,6 +134,7 @@ type Load struct {
 	MaxTries   int           `json:"max_tries"`     // of a scenario that retries, else 0
 	PinReader  time.Duration `json:"pin_reader_ns"` // a reader's snapshot was held open for so long
 	Cache      string        `json:"cache"`
+	Keys       string        `json:"keys"`    // of a load on a table of its own, else ""
 	Scripts    []string      `json:"scripts"` // of a workload from files, as FILE@WEIGHT
 }
 
@@ -283,6 +285,21 @@ type Locality struct {
 	LeafPages        int64 `json:"leaf_pages"`
 }
 
+// Growth is one part of a load that fills a table: from the end of the part before it
+// until the table had Rows.
+type Growth struct {
+	Rows       int64         `json:"rows"`
+	Elapsed    time.Duration `json:"elapsed_ns"`
+	SinceBegin time.Duration `json:"since_begin_ns"` // of the first part
+	TPS        float64       `json:"tps"`            // rows a second
+	Batch      Latency       `json:"batch"`          // transactions, COMMIT included
+	Failed     int64         `json:"failed"`         // rows
+	DBBytes    int64         `json:"db_bytes"`
+	WALBytes   int64         `json:"wal_bytes"`
+	SHMBytes   int64         `json:"shm_bytes"`
+	RSSBytes   int64         `json:"rss_bytes"` // of the whole program; 0: unknown
+}
+
 // Verify is the outcome of the proof that the database holds exactly what was
 // acknowledged. Detail says what differs when OK is false. Checked is false for a
 // workload that nothing can be proved of; OK is false then too.
@@ -290,6 +307,7 @@ type Verify struct {
 	Checked         bool   `json:"checked"`
 	OK              bool   `json:"ok"`
 	AccountsChecked int64  `json:"accounts_checked"`
+	RowsChecked     int64  `json:"rows_checked"` // of a table of its own
 	Conserved       bool   `json:"conserved"`
 	Detail          string `json:"detail"`
 }

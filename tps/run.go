@@ -381,6 +381,7 @@ func emptyResult() *Result {
 		Statements:       []Statement{},
 		Thresholds:       []Outcome{},
 		Writer:           Writer{BatchSizes: []Bucket{}},
+		Growth:           []Growth{},
 	}
 }
 

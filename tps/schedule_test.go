@@ -81,7 +81,8 @@ func TestScheduleProperties(t *testing.T) {
 		if len(got) > 0 && (got[0] < 0 || got[len(got)-1] > s.Length()) {
 			t.Fatalf("from %v to %v of %v", got[0], got[len(got)-1], s.Length())
 		}
-		if s.Arrival != PoissonArrival && float64(len(got)) != s.Expected() {
+		// One that is due exactly when a stage ends may be rounded to either side of it.
+		if s.Arrival != PoissonArrival && math.Abs(float64(len(got))-s.Expected()) > 1 {
 			t.Fatalf("%d arrivals, %v expected", len(got), s.Expected())
 		}
 		if !slices.Equal(got, dues(s, math.MaxInt)) {

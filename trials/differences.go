@@ -33,6 +33,9 @@ var setBy = map[string][]string{
 	"rows":           {"load.rows"},
 	"schema":         {"load.schema"},
 	"payload":        {"load.payload_bytes"},
+	"keys":           {"load.keys"},
+	"without-rowid":  {"load.keys"},
+	"sorted":         {"load.keys"},
 	"indexes":        {"load.indexes"},
 	"page-size":      {"settings.page_size"},
 	"reads":          {"load.reads_per_tx"},
@@ -59,7 +62,7 @@ var setBy = map[string][]string{
 
 	"checkpoint-mode": {"settings.checkpoint"},
 	"db":              {"load.rows", "load.schema", "load.payload_bytes", "load.indexes", "settings.page_size", "env.filesystem"},
-	"scenario": {"scenario", "load.mode", "load.reads_per_tx", "load.max_tries", "settings.checkpoint", "settings.max_batch",
+	"scenario": {"scenario", "load.mode", "load.keys", "load.rows", "load.reads_per_tx", "load.max_tries", "settings.checkpoint", "settings.max_batch",
 		"settings.max_batch_time_ns", "settings.batch_window_ns", "settings.queue", "settings.savepoints", "settings.readers", "settings.prefetch"},
 }
 

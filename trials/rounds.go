@@ -198,6 +198,7 @@ func addProof(all *tps.Verify, v tps.Verify, first bool) {
 	}
 	all.Checked, all.OK, all.Conserved = all.Checked && v.Checked, all.OK && v.OK, all.Conserved && v.Conserved
 	all.AccountsChecked = max(all.AccountsChecked, v.AccountsChecked)
+	all.RowsChecked = max(all.RowsChecked, v.RowsChecked)
 	if all.Detail == "" {
 		all.Detail = v.Detail
 	}

@@ -36,6 +36,10 @@ const (
 	FinalPhase = "final" // those that are measured again
 )
 
+// ArmSetting is the name of the setting that names the arm of a cell. It is no flag,
+// and makes no difference between cells.
+const ArmSetting = "arm"
+
 // SweepCell is one place of the grid.
 type SweepCell struct {
 	// Load names the load. Cells are held against those of the same load only: the

@@ -58,6 +58,7 @@ func (c *SweepConfig) swept(done []SweepRun) []SweptCell {
 			cell.Scenario, cell.Load, cell.Effective = first.Scenario, first.Load, first.Settings
 			cell.Load.Stages, cell.Load.Scripts = append([]tps.Stage{}, first.Load.Stages...), append([]string{}, first.Load.Scripts...)
 		}
+		cell.Growth = growthOf(grid[k])
 		if len(final[k]) > 0 {
 			f := c.figures(final[k])
 			cell.Final = &f
@@ -76,6 +77,24 @@ func (c *SweepConfig) swept(done []SweepRun) []SweptCell {
 		}
 	}
 	return cells
+}
+
+// growthOf summarises the parts that all runs of a cell have in common.
+func growthOf(runs []*tps.Result) []SweptGrowth {
+	list := []SweptGrowth{}
+	if len(runs) == 0 {
+		return list
+	}
+	for k, part := range runs[0].Growth {
+		var speed, p99 []float64
+		for _, run := range runs {
+			if k < len(run.Growth) && run.Growth[k].Rows == part.Rows {
+				speed, p99 = append(speed, run.Growth[k].TPS), append(p99, float64(run.Growth[k].Batch.P99))
+			}
+		}
+		list = append(list, SweptGrowth{part.Rows, Summarize(speed), Summarize(p99)})
+	}
+	return list
 }
 
 // figures summarises the runs of a cell.
@@ -109,6 +128,7 @@ func (f *SweepFigures) holds() bool { return 2*f.Held > f.TPS.N }
 var readBack = []string{
 	"sync", "journal-mode", "page-size", "cache-size", "mmap-size", "checkpoint", "max-batch", "max-batch-time", "batch-window", "queue",
 	"savepoints", "readers", "prefetch", "rows", "dist", "layout", "reads", "think", "max-tries", "cache", "pin-reader",
+	"payload", "keys", "without-rowid", "sorted", ArmSetting,
 	"transactions", "duration", "concurrency", "rate", "arrival", "burst-size", "stage", "max-in-flight", "warmup", "latency-limit",
 }
 

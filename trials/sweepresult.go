@@ -67,10 +67,21 @@ type SweptCell struct {
 	// other cells.
 	Final *SweepFigures `json:"final,omitempty"`
 
+	// Growth are the parts in which the cell's table was filled, over the rounds of the
+	// grid; empty for other scenarios.
+	Growth []SweptGrowth `json:"growth"`
+
 	// Scenario to Effective are those of the first run, as read back.
 	Scenario  string       `json:"scenario"`
 	Load      tps.Load     `json:"load"`
 	Effective tps.Settings `json:"effective"`
+}
+
+// SweptGrowth is one part of a growth; see [tps.Growth].
+type SweptGrowth struct {
+	Rows int64   `json:"rows"` // at its end
+	TPS  Summary `json:"tps"`  // rows a second, of this part
+	P99  Summary `json:"p99_ns"`
 }
 
 // SweepNoise is the noise floor: the largest ratio between the medians of two cells

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/tpssim/tpssim/accounts/dataset"
 	"github.com/tpssim/tpssim/engine"
 	"github.com/tpssim/tpssim/engine/sqlite"
+	"github.com/tpssim/tpssim/internal/quantity"
 	"github.com/tpssim/tpssim/scenarios"
 )
 
@@ -136,6 +138,18 @@ func meaningless(s scenarios.Scenario) (flags []string) {
 	if s.Direct {
 		flags = append(flags, "max-batch-time", "batch-window", "queue", "readers")
 	}
+	switch {
+	case s.OnTable():
+		flags = append(flags, "savepoints", "checkpoint-mode", "pin-reader", "think", "reads", "fail-rate", "panic-rate",
+			"cache", "dist", "layout", "balance", "schema", "indexes", "statements")
+	default:
+		flags = append(flags, "keys", "without-rowid", "sorted")
+	}
+	if !s.Fills {
+		flags = append(flags, "growth")
+	} else {
+		flags = append(flags, "rows")
+	}
 	if !s.Touches() {
 		flags = append(flags, "prefetch")
 	}
@@ -162,6 +176,9 @@ func (f *engineFlags) misused(s scenarios.Scenario, typed func(string) bool) err
 				return usagef("--%s needs --journal-mode wal: %s has no WAL", flag, f.journal)
 			}
 		}
+	}
+	if byTime := strings.HasPrefix(f.options.Checkpoint, "stall") || f.options.Checkpoint == "idle"; s.OnTable() && byTime && typed("checkpoint") {
+		return usagef("--checkpoint %s needs the writer: the scenario %s takes pages:N, bytes:SIZE or off", f.options.Checkpoint, s.Name)
 	}
 	if f.options.Checkpoint == "off" && typed("checkpoint-mode") {
 		return usagef("--checkpoint-mode has no meaning with --checkpoint off")
@@ -223,6 +240,15 @@ func (f *engineFlags) opener(s scenarios.Scenario, path string, spec accounts.Sp
 	}
 }
 
+// table returns how a scenario opens a table of its own, in the folder of the data set.
+func (f *engineFlags) table(db string, spec accounts.Spec, keys scenarios.Keys) func(context.Context) (engine.Table, error) {
+	options := f.options
+	table := engine.TableSpec{BlobKeys: !keys.Integers(), WithoutRowid: keys.WithoutRowid, Payload: spec.Payload, PageSize: spec.PageSize}
+	return func(ctx context.Context) (engine.Table, error) {
+		return sqlite.OpenTable(ctx, filepath.Dir(db), options, table)
+	}
+}
+
 // workFlags are the scenario and what is done inside and around each transaction.
 type workFlags struct {
 	scenario            string
@@ -264,6 +290,36 @@ func (f *workFlags) config(given func(string) bool) (cfg scenarios.Config, err e
 	}
 	cfg.Think, cfg.FailRate, cfg.PanicRate, cfg.Cache, cfg.PinReader = f.think, f.failRate, f.panicRate, f.cache, f.pinReader
 	return cfg, nil
+}
+
+// tableFlags are the keys of a table of its own and how it grows.
+type tableFlags struct {
+	keys   scenarios.Keys
+	growth []string
+}
+
+func (f *tableFlags) add(flags *pflag.FlagSet) {
+	choiceVar(flags, &f.keys.Kind, "keys", scenarios.KeysInteger, "insert, points, scan: integer, uuid4, uuid7, random20 (20 bytes)", scenarios.KeyKinds...)
+	flags.BoolVar(&f.keys.WithoutRowid, "without-rowid", false, "insert, points, scan: the table is the index of its keys")
+	flags.BoolVar(&f.keys.Sorted, "sorted", false, "insert, points, scan: each transaction inserts in the order of its keys")
+	flags.StringSliceVar(&f.growth, "growth", nil, "insert: measure each part by itself, up to so many `entries`: 3m,5m,10m")
+}
+
+// config fills in cfg. What came from the environment or the configuration file, which
+// serve many commands, is left out where it means nothing.
+func (f *tableFlags) config(cfg *scenarios.Config) error {
+	if !cfg.Scenario.OnTable() {
+		return nil
+	}
+	cfg.Keys, cfg.Growth = f.keys, nil
+	for _, text := range f.growth {
+		n, err := quantity.Count(text)
+		if err != nil {
+			return usagef("--growth %q: %w", text, err)
+		}
+		cfg.Growth = append(cfg.Growth, n)
+	}
+	return nil
 }
 
 // countRange is a count and what it may be.

@@ -10,6 +10,7 @@ type preset struct {
 	name        string
 	summary     string   // one line: what it shows
 	params      []string // as --param has them; one value alone is the same for all cells
+	arms        []string // as --arm has them
 	loads       []string // as --load has them
 	explanation string   // how its result is read
 }
@@ -71,6 +72,59 @@ var presets = []preset{
 		loads:   []string{burstLoad},
 		explanation: "The same accounts are as hot in both; scattered, each lies on a page of its own. " +
 			"The larger the data set (--db), the larger the difference.",
+	}, {
+		name:    "pragma-matrix",
+		summary: "journal_mode and synchronous: single inserts, one transaction, reads",
+		arms: []string{
+			"name=rollback+FULL,journal-mode=delete,sync=full", "name=rollback+NORMAL,journal-mode=delete,sync=normal",
+			"name=WAL+FULL,journal-mode=wal,sync=full", "name=WAL+NORMAL,journal-mode=wal,sync=normal",
+			"name=WAL+OFF,journal-mode=wal,sync=off", "name=WAL+FULL again,journal-mode=wal,sync=full",
+		},
+		loads: []string{
+			"scenario=insert,max-batch=1,n=5k", "scenario=insert,max-batch=50k,n=50k",
+			"scenario=points,rows=50k,n=50k", "scenario=scan,rows=50k,n=20",
+		},
+		explanation: "On a fresh file each time. Compare WAL+FULL with rollback+FULL for what the journal does, and with " +
+			"WAL+NORMAL for what the sync does: rollback+FULL against WAL+NORMAL mixes the two.",
+	}, {
+		name:    "orm-bench",
+		summary: "eleven configurations of an ORM's benchmark, without the ORM, to 10M rows",
+		arms: []string{
+			"name=baseline,max-batch=5000,sync=normal,cache-size=4096KiB,mmap-size=0",
+			"name=optimized,max-batch=10000,sync=normal,cache-size=64000KiB,mmap-size=256MiB",
+			"name=aggressive,max-batch=25000,sync=off,cache-size=256000KiB,mmap-size=256MiB",
+			"name=chunk_1000,max-batch=1000,sync=normal,cache-size=64000KiB,mmap-size=256MiB",
+			"name=chunk_5000,max-batch=5000,sync=normal,cache-size=64000KiB,mmap-size=256MiB",
+			"name=chunk_10000,max-batch=10000,sync=normal,cache-size=64000KiB,mmap-size=256MiB",
+			"name=chunk_25000,max-batch=25000,sync=normal,cache-size=64000KiB,mmap-size=256MiB",
+			"name=chunk_50000,max-batch=50000,sync=normal,cache-size=64000KiB,mmap-size=256MiB",
+			"name=pool_3,max-batch=10000,sync=normal,cache-size=64000KiB,mmap-size=256MiB",
+			"name=pool_5,max-batch=10000,sync=normal,cache-size=64000KiB,mmap-size=256MiB",
+			"name=pool_8,max-batch=10000,sync=normal,cache-size=64000KiB,mmap-size=256MiB",
+		},
+		loads: []string{`scenario=insert,n=10m,growth="3m,5m,10m"`},
+		explanation: "Who inserts on one connection has no use for a pool: the three that differ in its size, optimized and " +
+			"chunk_10000 are the same, and show the noise. p99 is that of a transaction of so many rows.",
+	}, {
+		name:    "key-type",
+		summary: "integers, UUIDs and random bytes as keys, with and without a rowid",
+		arms: []string{
+			"name=integer,keys=integer", "name=integer again,keys=integer",
+			"name=uuid7,keys=uuid7", "name=uuid7 without rowid,keys=uuid7,without-rowid=true",
+			"name=uuid4,keys=uuid4", "name=uuid4 without rowid,keys=uuid4,without-rowid=true",
+			"name=random20,keys=random20", "name=random20 without rowid,keys=random20,without-rowid=true",
+			"name=random20 sorted,keys=random20,sorted=true",
+		},
+		loads: []string{`scenario=insert,n=3m,max-batch=1m,growth="1m,2m,3m"`},
+		explanation: "Random keys go to pages all over the tree: once it is larger than the cache each is read and written for " +
+			"one row. UUID7 and integers only append. --load with n=10m shows it more.",
+	}, {
+		name:    "storage",
+		summary: "this disk against a file system in memory (Linux)",
+		arms:    []string{"name=disk", "name=memory,db=/dev/shm/tpssim.db"},
+		loads:   []string{burstLoad, rateLoad, "scenario=insert,max-batch=1,n=5k"},
+		explanation: "What is left of the difference when a sync costs nothing is not the disk's. /dev/shm/tpssim.db takes " +
+			"memory until it is removed.",
 	},
 }
 
@@ -86,6 +140,9 @@ func findPreset(name string) (preset, error) {
 	return preset{}, usagef("there is no preset %q: use one of %s", name, strings.Join(names, ", "))
 }
 
+// listColumns is the room that the list of presets has beside their names.
+const listColumns = 70
+
 // presetList describes the presets for --help: what each shows, what it runs, and how
 // its result is read.
 func presetList() string {
@@ -96,13 +153,16 @@ func presetList() string {
 		for _, param := range p.params {
 			flags = append(flags, "--param "+param)
 		}
+		for _, arm := range p.arms {
+			flags = append(flags, "--arm '"+arm+"'")
+		}
 		for _, load := range p.loads {
 			flags = append(flags, "--load "+load)
 		}
-		for _, words := range [][]string{strings.Fields(p.explanation), flags} {
+		for _, words := range [][]string{strings.Fields(p.explanation), folded(flags)} {
 			line := ""
 			for _, word := range words {
-				if line != "" && len(line)+len(word) > 70 {
+				if line != "" && len(line)+len(word) > listColumns {
 					fmt.Fprintf(&b, "  %14s%s\n", "", line[1:])
 					line = ""
 				}
@@ -112,4 +172,16 @@ func presetList() string {
 		}
 	}
 	return b.String()
+}
+
+// folded breaks what is longer than a line at a comma.
+func folded(words []string) (short []string) {
+	for _, word := range words {
+		for len(word) > listColumns {
+			cut := strings.LastIndex(word[:listColumns], ",") + 1
+			short, word = append(short, word[:cut]), word[cut:]
+		}
+		short = append(short, word)
+	}
+	return short
 }

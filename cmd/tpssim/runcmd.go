@@ -26,6 +26,7 @@ type runFlags struct {
 	load    loadFlags
 	keys    keyFlags
 	data    dataFlags
+	table   tableFlags
 	engine  engineFlags
 	files   fileFlags
 
@@ -104,6 +105,7 @@ func (f *runFlags) add(flags *pflag.FlagSet) {
 	f.load.add(flags)
 	f.keys.add(flags)
 	f.data.add(flags)
+	f.table.add(flags)
 	f.engine.add(flags)
 	f.workFlags.add(flags)
 	flags.BoolVarP(&f.statements, "statements", "r", false, "time each statement too")
@@ -163,6 +165,10 @@ func (f *runFlags) prepare(ctx context.Context, a *app, cfg *scenarios.Config, g
 	if cfg.Scripts != nil {
 		return f.data.db, f.scripts.prepare(cfg, f.data.db, &f.engine, given)
 	}
+	if cfg.Scenario.OnTable() {
+		f.ownTable(cfg)
+		return f.data.db, nil
+	}
 	info, err := f.data.find(ctx, a, given, func(spec accounts.Spec) error {
 		return f.keys.choose(&scenarios.Config{}, spec.Rows)
 	})
@@ -171,6 +177,12 @@ func (f *runFlags) prepare(ctx context.Context, a *app, cfg *scenarios.Config, g
 	}
 	cfg.Spec, cfg.Open = info.Spec, f.engine.opener(cfg.Scenario, info.Path, info.Spec, false)
 	return info.Path, f.keys.choose(cfg, info.Spec.Rows)
+}
+
+// ownTable makes cfg run on a table of its own.
+func (f *runFlags) ownTable(cfg *scenarios.Config) {
+	cfg.Spec, cfg.RSS = f.data.spec, machine.RSS
+	cfg.OpenTable = f.engine.table(f.data.db, cfg.Spec, cfg.Keys)
 }
 
 // outcome turns what a result says into the program's exit code.
@@ -227,7 +239,10 @@ func (f *runFlags) config(given func(string) bool) (scenarios.Config, error) {
 		}
 	}
 	if cfg.Scenario.Direct {
-		cfg.Load.BatchSize = int(f.engine.maxBatch)
+		cfg.Load.BatchSize = cmp.Or(cfg.Scenario.Needs.MaxBatch, int(f.engine.maxBatch))
+	}
+	if err := f.table.config(&cfg); err != nil {
+		return cfg, err
 	}
 	if f.histograms && f.format != "text" {
 		return cfg, usagef("--histograms draws in the text: the JSON has them anyway")
@@ -269,7 +284,9 @@ func (a *app) measure(ctx context.Context, cfg scenarios.Config, path string) (*
 	}
 	res.Argv = append(res.Argv, a.argv...)
 	res.Engine = "sqlite"
+	size := res.Env.DBBytes // of a table of its own, which is gone
 	res.Env = machine.Read(path)
+	res.Env.DBBytes = cmp.Or(size, res.Env.DBBytes)
 	if res.Env.SQLite, err = sqlite.Version(); err != nil {
 		return nil, err
 	}

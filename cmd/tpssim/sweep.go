@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tpssim/tpssim/report"
+	"github.com/tpssim/tpssim/scenarios"
 	"github.com/tpssim/tpssim/tps"
 	"github.com/tpssim/tpssim/trials"
 )
@@ -23,7 +24,8 @@ type sweepFlags struct {
 	run runFlags // as every cell has them that does not say otherwise
 
 	preset         string
-	params, loads  []string
+	params, arms   []string
+	loads          []string
 	slo            []string
 	rounds         int64
 	sort           string
@@ -49,7 +51,7 @@ Flags that change the file get a data set of its own beside --db, made once.
 With -o FILE each run is kept as soon as it is done; after Ctrl-C or a crash, the same
 command with --resume goes on with the very next run.
 
-Presets, which --param, --load and other flags change:
+Presets, which --param, --arm, --load and other flags change:
 
 ` + presetList(),
 		Example: `  tpssim sweep --preset batch-window
@@ -75,6 +77,7 @@ func (f *sweepFlags) add(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&f.preset, "preset", "", "a sweep by its `name`, see above")
 	flags.StringArrayVar(&f.params, "param", nil, "a flag and its `values`, as batch-window=0,100us,1ms; may be repeated. A value given twice shows the noise")
+	flags.StringArrayVar(&f.arms, "arm", nil, "several settings at once, as `name=a,sync=normal,cache-size=4MiB`; twice or more, each is a cell, or a row of them beside --param")
 	flags.StringArrayVar(&f.loads, "load", nil, "a load that all cells run at, as n=100k or `R=5000,d=5s`; may be repeated")
 	flags.StringArrayVar(&f.slo, "slo", nil, "what must `hold`, as p99<20ms; may be repeated")
 	countVar(flags, &f.rounds, "runs", "", trials.DefaultSweepRounds, "rounds over all cells, fixed before the first one")
@@ -161,7 +164,7 @@ func (a *app) sweepConfig(f *sweepFlags, flags *pflag.FlagSet) (cells []sweepCel
 		if err := a.variantConfig(flags, &f.run, c.variant); err != nil {
 			return nil, cfg, fmt.Errorf("%s: %w", c.name, err)
 		}
-		cells[k].estimate = estimate(c.cfg.Load)
+		cells[k].estimate = estimate(c.cfg)
 	}
 	if err := cfg.CheckColumn(f.sort); err != nil {
 		return nil, cfg, usagef("--sort: %w", err)
@@ -198,19 +201,29 @@ func sameRows(done []trials.SweepRun, cells []sweepCell) error {
 
 // estimate is about how long a run takes, to say so before it was measured: what the
 // load says or, of so many transactions, at the speed of a small machine. A burst has
-// one before it that warms up.
-func estimate(load tps.Config) time.Duration {
-	const (
-		speed    = 50_000 // transactions a second
-		overhead = 500 * time.Millisecond
-	)
+// one before it that warms up, if it is short.
+func estimate(cfg scenarios.Config) time.Duration {
+	const overhead = 500 * time.Millisecond
+	load, speed := cfg.Load, 50_000.0 // transactions a second
+	switch s := cfg.Scenario; {
+	case s.Fills && load.BatchSize == 1:
+		speed = 2_000
+	case s.Fills:
+		speed = 500_000
+	case s.Name == "scan":
+		speed = 5e6 / float64(max(cfg.Spec.Rows, 1))
+	case s.OnTable():
+		speed = 200_000
+	}
 	at := func(rate float64) time.Duration {
 		return time.Duration(float64(load.Transactions) / rate * float64(time.Second))
 	}
 	length := load.Duration
 	switch {
 	case load.Mode() == tps.Burst:
-		length = 2 * at(speed)
+		if length = at(speed); length < 2*time.Second || !cfg.Scenario.OnTable() {
+			length *= 2
+		}
 	case load.Rate > 0 && load.Transactions > 0 && (length == 0 || at(load.Rate) < length):
 		length = at(load.Rate)
 	case len(load.Stages) > 0:

@@ -25,14 +25,20 @@ type sweptLoad struct {
 // loadEnds are the flags that say which load a run has; the others shape it.
 var loadEnds = []string{"transactions", "duration", "concurrency", "rate", "stage"}
 
-// sweepCells lays out the grid: the loads, and in each every combination of the
-// values, of which those of the last flag change fastest.
+// sweepCells lays out the grid: the loads, in each the arms, and in each of them every
+// combination of the values, of which those of the last flag change fastest.
 func (a *app) sweepCells(f *sweepFlags, flags *pflag.FlagSet) ([]sweepCell, error) {
-	axes, loads, err := a.sweepAxes(f, flags)
+	axes, arms, loads, err := a.sweepAxes(f, flags)
 	if err != nil {
 		return nil, err
 	}
 	grid := [][]trials.Setting{nil}
+	if len(arms) > 0 {
+		grid = nil
+	}
+	for _, arm := range arms {
+		grid = append(grid, slices.Concat([]trials.Setting{{Name: trials.ArmSetting, Value: arm.name}}, arm.settings))
+	}
 	for _, axis := range axes {
 		var wider [][]trials.Setting
 		for _, settings := range grid {
@@ -47,7 +53,8 @@ func (a *app) sweepCells(f *sweepFlags, flags *pflag.FlagSet) ([]sweepCell, erro
 	var cells []sweepCell
 	for _, load := range loads {
 		for _, settings := range grid {
-			cell := sweepCell{load: load.name, swept: settings, variant: &variant{settings: slices.Concat(load.settings, settings)}}
+			flagsOf := slices.DeleteFunc(slices.Clone(settings), func(s trials.Setting) bool { return s.Name == trials.ArmSetting })
+			cell := sweepCell{load: load.name, swept: settings, variant: &variant{settings: slices.Concat(load.settings, flagsOf)}}
 			cell.name = settingsText(cell.settings)
 			cells = append(cells, cell)
 		}
@@ -56,17 +63,17 @@ func (a *app) sweepCells(f *sweepFlags, flags *pflag.FlagSet) ([]sweepCell, erro
 }
 
 // sweepAxes reads what is swept: the flags over the preset.
-func (a *app) sweepAxes(f *sweepFlags, flags *pflag.FlagSet) (axes []axis, loads []sweptLoad, err error) {
+func (a *app) sweepAxes(f *sweepFlags, flags *pflag.FlagSet) (axes []axis, arms []*variant, loads []sweptLoad, err error) {
 	var from preset
 	if f.preset != "" {
 		if from, err = findPreset(f.preset); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	for _, text := range from.params {
 		param, err := parseAxis(flags, text)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		if !a.typed(param.flag) { // whoever types a flag means it for all cells
 			axes = append(axes, param)
@@ -77,11 +84,11 @@ func (a *app) sweepAxes(f *sweepFlags, flags *pflag.FlagSet) (axes []axis, loads
 		param, err := parseAxis(flags, text)
 		switch {
 		case err != nil:
-			return nil, nil, usagef("--param %q: %w", text, err)
+			return nil, nil, nil, usagef("--param %q: %w", text, err)
 		case own[param.flag]:
-			return nil, nil, usagef("--param %q: there is one of %s already: give all its values in one", text, param.flag)
+			return nil, nil, nil, usagef("--param %q: there is one of %s already: give all its values in one", text, param.flag)
 		case a.typed(param.flag):
-			return nil, nil, usagef("--param %q and --%s are two ways to set it: leave one out", text, param.flag)
+			return nil, nil, nil, usagef("--param %q and --%s are two ways to set it: leave one out", text, param.flag)
 		}
 		own[param.flag] = true
 		if k := slices.IndexFunc(axes, func(p axis) bool { return p.flag == param.flag }); k >= 0 {
@@ -90,11 +97,48 @@ func (a *app) sweepAxes(f *sweepFlags, flags *pflag.FlagSet) (axes []axis, loads
 			axes = append(axes, param)
 		}
 	}
-	if len(axes) == 0 {
-		return nil, nil, usagef("nothing is swept: give a --param, as --param sync=normal,full, or a --preset (tpssim sweep --help lists them)")
+	if arms, err = a.sweepArms(f, flags, from.arms, axes); err != nil {
+		return nil, nil, nil, err
 	}
-	loads, err = a.sweepLoads(f, flags, from.loads, axes)
-	return axes, loads, err
+	if len(axes) == 0 && len(arms) == 0 {
+		return nil, nil, nil, usagef("nothing is swept: give a --param, as --param sync=normal,full, two --arm, or a --preset (tpssim sweep --help lists them)")
+	}
+	swept := func(flag string) bool {
+		return slices.ContainsFunc(axes, func(p axis) bool { return p.flag == flag }) ||
+			slices.ContainsFunc(arms, func(v *variant) bool { return v.sets(flag) })
+	}
+	loads, err = a.sweepLoads(f, flags, from.loads, swept)
+	return axes, arms, loads, err
+}
+
+// sweepArms reads the arms: those of the flags, else those of the preset. What an arm
+// sets is set nowhere else.
+func (a *app) sweepArms(f *sweepFlags, flags *pflag.FlagSet, preset []string, axes []axis) (arms []*variant, err error) {
+	texts := f.arms
+	if len(texts) == 0 {
+		texts = preset
+	}
+	for _, text := range texts {
+		arm, err := parseArm(flags, text)
+		if err != nil {
+			return nil, usagef("--arm %q: %w", text, err)
+		}
+		for _, s := range arm.settings {
+			switch _, err := sweptFlag(flags, s.Name); {
+			case err != nil:
+				return nil, usagef("--arm %q: %w", text, err)
+			case a.typed(s.Name):
+				return nil, usagef("--%s and the arm %s are two ways to set it: leave one out", s.Name, arm.name)
+			case slices.ContainsFunc(axes, func(p axis) bool { return p.flag == s.Name }):
+				return nil, usagef("--arm %q: %s is a --param too: leave one out", text, s.Name)
+			}
+		}
+		if slices.ContainsFunc(arms, func(other *variant) bool { return other.name == arm.name }) {
+			return nil, usagef("--arm %q: another arm is called %s too: give each a name= of its own", text, arm.name)
+		}
+		arms = append(arms, arm)
+	}
+	return arms, nil
 }
 
 // parseAxis reads flag=value,value; a value with a comma stands in double quotes.
@@ -118,7 +162,7 @@ func parseAxis(flags *pflag.FlagSet, text string) (p axis, err error) {
 }
 
 // sweepOnly are flags of the sweep itself.
-var sweepOnly = []string{"preset", "param", "load", "slo", "sort", "resume"}
+var sweepOnly = []string{"preset", "param", "arm", "load", "slo", "sort", "resume"}
 
 // sweptFlag is the full name of a flag of a run that cells may differ in.
 func sweptFlag(flags *pflag.FlagSet, name string) (string, error) {
@@ -136,8 +180,7 @@ func sweptFlag(flags *pflag.FlagSet, name string) (string, error) {
 // sweepLoads reads the loads: those of the flags, else those of the preset. Where
 // neither says one there is one load, that of the other flags; but a batch window
 // means nothing in a burst, so that it gets a rate as well.
-func (a *app) sweepLoads(f *sweepFlags, flags *pflag.FlagSet, preset []string, axes []axis) ([]sweptLoad, error) {
-	swept := func(flag string) bool { return slices.ContainsFunc(axes, func(p axis) bool { return p.flag == flag }) }
+func (a *app) sweepLoads(f *sweepFlags, flags *pflag.FlagSet, preset []string, swept func(flag string) bool) ([]sweptLoad, error) {
 	texts := f.loads
 	if typed := slices.IndexFunc(loadEnds, a.typed); typed >= 0 && len(texts) > 0 {
 		return nil, usagef("--%s beside --load: put it into each --load that it is for", loadEnds[typed])
@@ -167,7 +210,7 @@ func (a *app) sweepLoads(f *sweepFlags, flags *pflag.FlagSet, preset []string, a
 				return nil, usagef("--load %q: %w", text, err)
 			}
 			if swept(s.Name) {
-				return nil, usagef("--load %q: %s is a --param too: leave one out", text, settings[k].Name)
+				return nil, usagef("--load %q: %s is a --param or in an --arm too: leave one out", text, settings[k].Name)
 			}
 		}
 		if slices.ContainsFunc(loads, func(l sweptLoad) bool { return settingsText(l.settings) == settingsText(settings) }) {

@@ -27,6 +27,11 @@ type variant struct {
 	spec     accounts.Spec
 }
 
+// sets tells whether it sets a flag.
+func (v *variant) sets(flag string) bool {
+	return slices.ContainsFunc(v.settings, func(s trials.Setting) bool { return s.Name == flag })
+}
+
 // with calls do with the flags as they are when settings are set beside what was given,
 // and puts them back afterwards. All that flags write to is in f. What a command calls
 // like one of the fixed flags is its own, and not given to the run.
@@ -89,7 +94,7 @@ func (a *app) variantConfig(flags *pflag.FlagSet, f *runFlags, v *variant) error
 		}
 		v.path = ownFile(f.data.db, v.settings)
 		typed := func(flag string) bool {
-			return a.typed(flag) || slices.ContainsFunc(v.settings, func(s trials.Setting) bool { return s.Name == flag })
+			return a.typed(flag) || v.sets(flag)
 		}
 		return cmp.Or(f.keys.misused(typed), f.engine.misused(v.cfg.Scenario, typed))
 	})
@@ -103,9 +108,17 @@ func (a *app) variantData(ctx context.Context, flags *pflag.FlagSet, f *runFlags
 		if _, err := f.config(given); err != nil { // the options of the engine come of it
 			return err
 		}
+		if v.cfg.Scenario.OnTable() {
+			v.path = f.data.db
+			f.ownTable(&v.cfg)
+			if !v.cfg.Scenario.Fills { // it reads as many as there are
+				v.spec.Rows = v.cfg.Spec.Rows
+			}
+			return nil
+		}
 		spec := f.data.spec
 		may := seedPermission{
-			seed:  !given("db") || f.data.db == defaultDB,
+			seed:  !given("db") || v.sets("db") || f.data.db == defaultDB,
 			fits:  func(spec accounts.Spec) error { return f.keys.choose(&scenarios.Config{}, spec.Rows) },
 			asked: given,
 		}

@@ -56,7 +56,7 @@ func inDoubt(err error) (group any, ok bool) {
 }
 
 // commitError is the error of a COMMIT that was not the writer's.
-func commitError(err error) error {
+func commitError(err error) *writer.BatchError {
 	code := writer.Primary(err)
 	return &writer.BatchError{Op: "commit", Err: err, InDoubt: code == sqliteh.SQLITE_IOERR || code == sqliteh.SQLITE_FULL}
 }

@@ -107,7 +107,7 @@ func (p *pool) openConns() error {
 		p.conns = append(p.conns, c)
 		p.free <- c
 	}
-	s, err := p.conns[0].settings()
+	s, err := connSettings(p.conns[0].Conn)
 	if err != nil {
 		return err
 	}

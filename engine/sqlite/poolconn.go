@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tailscale/sqlite/sqliteh"
@@ -35,20 +34,8 @@ func (p *pool) openConn() (*poolConn, error) {
 // prepare sets a fresh connection up and prepares its statements.
 func (p *pool) prepare(c *poolConn) (err error) {
 	c.DB.BusyTimeout(p.opt.busyTimeout)
-	for name, value := range pragmas(p.opt) {
-		if name == "journal_mode" && value == "" {
-			continue // it stays as it is
-		}
-		if err := c.Exec("PRAGMA " + name + "=" + value); err != nil {
-			return err
-		}
-		known, err := c.Integer("SELECT count(*) FROM pragma_pragma_list WHERE name = ?1", name)
-		if err != nil {
-			return err
-		}
-		if known == 0 { // SQLite ignores it
-			return fmt.Errorf("SQLite has no pragma %s; correct the name", name)
-		}
+	if err := setPragmas(c.Conn, pragmas(p.opt)); err != nil {
+		return err
 	}
 	patience, err := c.Integer("PRAGMA busy_timeout") // a pragma may have set it
 	if err != nil {
@@ -69,23 +56,6 @@ func (p *pool) prepare(c *poolConn) (err error) {
 		c.stmts = append(c.stmts, *dest)
 	}
 	return nil
-}
-
-// settings reads the effective settings.
-func (c *poolConn) settings() (s engine.Settings, err error) {
-	if s.JournalMode, err = c.Text("PRAGMA journal_mode"); err != nil {
-		return s, err
-	}
-	var sync int64
-	for name, dest := range map[string]*int64{
-		"synchronous": &sync, "page_size": &s.PageSize, "cache_size": &s.CacheSize, "mmap_size": &s.MmapSize,
-	} {
-		if *dest, err = c.Integer("PRAGMA " + name); err != nil {
-			return s, err
-		}
-	}
-	s.Synchronous = synchronousName(sync)
-	return s, nil
 }
 
 func (c *poolConn) close() error {
