@@ -114,8 +114,9 @@ type Toucher interface {
 	// accounts. touch reads them, on the caller's goroutine and before the transaction
 	// waits for its turn, so that fn finds them in memory. It is only a hint: where
 	// Settings.Prefetch is 0 it is not called, where everything is in memory seldom,
-	// what it reads may be older than what fn finds, and its error is ignored. If it
-	// panics, that is the transaction's outcome.
+	// where a read fails since it is not it is called again, what it reads may be older
+	// than what fn finds, and its error is ignored. If it panics, that is the
+	// transaction's outcome.
 	UpdateTouching(ctx context.Context, t *Timing, touch func(Rx) error, fn func(Tx) error) error
 }
 
@@ -182,7 +183,7 @@ type Settings struct {
 	Queue        int
 	Savepoints   string
 	Readers      int
-	Prefetch     int // connections that read what a Toucher is told
+	Prefetch     int // how many calls of a Toucher read ahead at a time
 }
 
 // Access is the way in which transactions reach the database.

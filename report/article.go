@@ -205,7 +205,7 @@ func nanoseconds(v float64) time.Duration { return time.Duration(math.Round(v)) 
 
 // articleDurability is what a row's acknowledgements are worth.
 func articleDurability(r *trials.ArticleResult, row trials.ArticleRow) (promise, color string) {
-	return durability(&tps.Result{Settings: row.Settings, Env: r.Env})
+	return durability(row.Settings, r.Env)
 }
 
 // articleNote is a line that stands below the table.

@@ -150,7 +150,7 @@ func runBench(r *tps.Result) Renderer {
 		}
 		p.setting("settings", fmt.Sprintf("journal_mode=%s synchronous=%s page_size=%d cache_size=%d mmap_size=%d checkpoint=%s max_batch=%d batch_window=%v savepoints=%s",
 			s.JournalMode, s.Synchronous, s.PageSize, s.CacheSize, s.MmapSize, s.Checkpoint, s.MaxBatch, s.BatchWindow, s.Savepoints))
-		promise, _ := durability(r)
+		promise, _ := durability(r.Settings, r.Env)
 		p.setting("durable", promise)
 		p.setting("proof", proofSetting(r.Verify))
 		for _, n := range append([]note{proofNote(r.Verify)}, warningNotes(r.Warnings)...) {

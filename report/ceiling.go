@@ -140,7 +140,7 @@ func (p *page) ceilingBasis(r *trials.CeilingResult) {
 		load += fmt.Sprintf(", %s keys of %s, %s, cache %s, --random-seed %d", strings.TrimSpace(l.Dist+" "+l.DistParameters), plural(l.Rows, "account"), l.Layout, l.Cache, l.RandomSeed)
 	}
 	p.text("load", plain, "%s", load)
-	promise, shade := durability(&tps.Result{Settings: s, Env: e})
+	promise, shade := durability(s, e)
 	p.text("durable", shade, "%s (journal_mode=%s, synchronous=%s)", promise, s.JournalMode, s.Synchronous)
 	p.text("database", plain, "SQLite %s, %s, page_size=%d, cache_size=%d, checkpoint %s", e.SQLite, size(e.DBBytes), s.PageSize, s.CacheSize, s.Checkpoint)
 	p.text("machine", plain, "%s, %s, %s memory, %s, %s, GOMAXPROCS=%d, GOGC=%d", e.CPU, plural(int64(e.CPUs), "CPU"), size(e.MemoryBytes), e.Filesystem, e.Go, e.GOMAXPROCS, e.GOGC)

@@ -247,7 +247,7 @@ func byArm(arms []trials.ComparedArm, say func(*trials.ComparedArm) string) stri
 
 // armDurability is what an arm's acknowledgements are worth, and by which settings.
 func armDurability(a *trials.ComparedArm) string {
-	promise, _ := durability(&tps.Result{Settings: a.Effective, Env: a.Env})
+	promise, _ := durability(a.Effective, a.Env)
 	return fmt.Sprintf("%s (journal_mode=%s, synchronous=%s)", promise, a.Effective.JournalMode, a.Effective.Synchronous)
 }
 
@@ -279,7 +279,7 @@ func compareBasis(r *trials.CompareResult) (notes []note) {
 	add("rests on", "%s", restsOn(r))
 	add("load", "%s", byArm(r.Arms, armLoad))
 	if first := r.Arms[0]; !r.DurabilityDiffers {
-		_, shade := durability(&tps.Result{Settings: first.Effective, Env: first.Env})
+		_, shade := durability(first.Effective, first.Env)
 		notes = append(notes, note{"durable", byArm(r.Arms, armDurability), shade})
 	}
 	// What differs between the arms is in the head.

@@ -3,7 +3,6 @@ package report
 import (
 	"strings"
 
-	"github.com/tpssim/tpssim/tps"
 	"github.com/tpssim/tpssim/trials"
 )
 
@@ -49,7 +48,7 @@ func compareRow(r *trials.CompareResult, a *trials.ComparedArm) []cell {
 	}
 	row = append(row, words(figureOf(r).name))
 	row = append(row, pairCells(r, a.Name)...)
-	promise, _ := durability(&tps.Result{Settings: a.Effective, Env: a.Env})
+	promise, _ := durability(a.Effective, a.Env)
 	proof := proofNote(r.Verify)
 	return append(row, words(a.Effective.JournalMode), words(a.Effective.Synchronous), words(promise),
 		cell{value: r.DurabilityDiffers}, cell{value: r.Interleaved}, cell{value: r.AA}, words(differing(r.Differences, false)),

@@ -119,6 +119,10 @@ func runMarkdown(r *tps.Result) Renderer {
 			runGrid(r).turned("figure", "value").markdown(p)
 			p.WriteByte('\n')
 		}
+		if g := runGrowth(r); g != nil {
+			g.markdown(p)
+			p.WriteByte('\n')
+		}
 		p.bullets(runNotes(r))
 		_, err := w.Write(p.Bytes())
 		return err
@@ -143,7 +147,7 @@ func runNotes(r *tps.Result) []note {
 		}
 		notes = append(notes, note{"interrupted", text, yellow})
 	}
-	promise, shade := durability(r)
+	promise, shade := durability(r.Settings, r.Env)
 	notes = append(notes, note{"durable", fmt.Sprintf("%s (journal_mode=%s, synchronous=%s)", promise, s.JournalMode, s.Synchronous), shade})
 	if text := latencyMeaning(r.Load.Mode); text != "" && r.Latency.Count > 0 {
 		notes = append(notes, note{"latency", text, plain})
@@ -239,7 +243,7 @@ func runGrid(r *tps.Result) *grid {
 	hidden("checkpoints", b.Checkpoints)
 	hidden("checkpoint_time_ns", b.CheckpointTime)
 	hidden("wal_bytes", b.WALBytes)
-	promise, _ := durability(r)
+	promise, _ := durability(r.Settings, r.Env)
 	hidden("durable", promise)
 	hidden("proof", proofNote(r.Verify).text)
 	hidden("interrupted", r.Interrupted)
@@ -254,6 +258,7 @@ func latencyColumns(r *tps.Result, add func(name, title string, c cell)) {
 	add("mean_ns", "", cell{text: known(t.Mean), value: t.Mean})
 	add("p50_ns", "p50", cell{text: known(t.P50), value: t.P50})
 	add("p90_ns", "p90", cell{text: known(t.P90), value: t.P90})
+	add("p95_ns", "", cell{value: t.P95})
 	add("p99_ns", "p99", cell{text: known(t.P99), value: t.P99})
 	add("p999_ns", "p99.9", cell{text: known(t.P999), value: t.P999})
 	add("max_ns", "max", cell{text: known(t.Max), value: t.Max})

@@ -54,7 +54,7 @@ func KneeText(r *trials.KneeResult, color bool) Renderer {
 		if r.Env.Go != "" { // a step was run
 			p.WriteByte('\n')
 			s, e := r.Settings, r.Env
-			promise, shade := durability(&tps.Result{Settings: s, Env: e})
+			promise, shade := durability(s, e)
 			p.text("durable", shade, "%s (journal_mode=%s, synchronous=%s)", promise, s.JournalMode, s.Synchronous)
 			p.text("database", plain, "SQLite %s, %s, page_size=%d, cache_size=%d, checkpoint %s", e.SQLite, size(e.DBBytes), s.PageSize, s.CacheSize, s.Checkpoint)
 			p.text("machine", plain, "%s, %s, %s memory, %s", e.CPU, plural(int64(e.CPUs), "CPU"), size(e.MemoryBytes), e.Filesystem)

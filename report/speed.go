@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tpssim/tpssim/tps"
+	"github.com/tpssim/tpssim/trials"
 )
 
 // speed says how fast it was and what became of the transactions.
@@ -45,7 +46,7 @@ func (p *page) speed(r *tps.Result) {
 	if r.Reads.Acknowledged > 0 {
 		p.line("reads", "%s a second, p50 %s, p99 %s", rate(r.Reads.TPS), short(r.Reads.Latency.P50), short(r.Reads.Latency.P99))
 	}
-	promise, color := durability(r)
+	promise, color := durability(r.Settings, r.Env)
 	p.text("durable", color, "%s (journal_mode=%s, synchronous=%s)", promise, r.Settings.JournalMode, r.Settings.Synchronous)
 }
 
@@ -134,26 +135,13 @@ func (p *page) schedule(k *tps.Kept) {
 }
 
 // durability says what an acknowledgement is worth when the power fails, and the
-// colour to say it in. See "PRAGMA synchronous" and "PRAGMA journal_mode" in
-// SQLite's documentation.
-func durability(r *tps.Result) (promise, color string) {
-	s := r.Settings
-	switch {
-	case r.Env.Filesystem == "tmpfs" || r.Env.Filesystem == "ramfs":
-		return "NO: the database lies in memory", yellow
-	case s.Synchronous == "off":
-		return "NO: a crash of the machine may lose or corrupt data", yellow
-	case s.JournalMode == "off" || s.JournalMode == "memory":
-		return "NO: a crash, of the program too, may corrupt the database", yellow
-	case s.Synchronous == "normal" && s.JournalMode == "wal":
-		return "partly: a crash of the machine may lose the last commits", yellow
-	case s.Synchronous == "normal":
-		return "mostly: a crash of the machine may, rarely, corrupt the database", yellow
-	case s.Synchronous == "full" && s.JournalMode == "delete":
-		// A COMMIT deletes the journal there, and only extra syncs the folder after it.
-		return "mostly: a crash of the machine may undo the last commit", yellow
+// colour to say it in.
+func durability(s tps.Settings, e tps.Env) (promise, color string) {
+	p := trials.PromiseOf(s, e)
+	if p.Kept == "yes" {
+		return p.String(), plain
 	}
-	return "yes: each COMMIT is synced before it is acknowledged", plain
+	return p.String(), yellow
 }
 
 // spread describes the runs that a repeated burst's median stands for.

@@ -102,23 +102,25 @@ func (p *page) statements(r *tps.Result) {
 	t.Flush()
 }
 
-// growth shows the parts in which a table was filled, when there are several.
-func (p *page) growth(r *tps.Result) {
+// runGrowth is the table of the parts in which a table was filled, nil when there are
+// not several.
+func runGrowth(r *tps.Result) *grid {
 	if len(r.Growth) < 2 {
-		return
+		return nil
 	}
-	p.WriteByte('\n')
-	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "up to rows\trows/s\tbatch p50\tp90\tp99\tdatabase\tWAL\tprogram\t")
-	for _, g := range r.Growth {
+	g := &grid{}
+	for _, title := range []string{"up to rows", "rows/s", "batch p50", "p95", "p99", "database", "WAL", "program"} {
+		g.columns = append(g.columns, column{title: title, right: true})
+	}
+	for _, part := range r.Growth {
 		memory := "-"
-		if g.RSSBytes > 0 {
-			memory = size(g.RSSBytes)
+		if part.RSSBytes > 0 {
+			memory = size(part.RSSBytes)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", count(g.Rows), rate(g.TPS), short(g.Batch.P50), short(g.Batch.P90), short(g.Batch.P99),
-			size(g.DBBytes), size(g.WALBytes), memory)
+		g.add(words(count(part.Rows)), words(rate(part.TPS)), words(short(part.Batch.P50)), words(short(part.Batch.P95)), words(short(part.Batch.P99)),
+			words(size(part.DBBytes)), words(size(part.WALBytes)), words(memory))
 	}
-	t.Flush()
+	return g
 }
 
 // clip makes one line of at most width characters of a text.

@@ -60,9 +60,9 @@ func SweepAs(format string, r *trials.SweepResult) (Renderer, error) {
 }
 
 // sweptArm is a cell with some of its figures as an arm, so that both are shown alike.
-func sweptArm(r *trials.SweepResult, c *trials.SweptCell, f *trials.SweepFigures) *trials.ComparedArm {
+func sweptArm(c *trials.SweptCell, f *trials.SweepFigures) *trials.ComparedArm {
 	return &trials.ComparedArm{
-		Name: cellName(c.Cell), Settings: c.Settings, Scenario: c.Scenario, Load: c.Load, Effective: c.Effective, Env: r.Env,
+		Name: cellName(c.Cell), Settings: c.Settings, Scenario: c.Scenario, Load: c.Load, Effective: c.Effective, Env: c.Env,
 		TPS: f.TPS, TPSSettled: f.TPSSettled, P50: f.P50, P99: f.P99,
 	}
 }
@@ -107,7 +107,7 @@ func sweepAnswer(r *trials.SweepResult, choice trials.SweepChoice) note {
 	}
 	name := cellName(c.Cell)
 	if len(c.Settings) > 0 {
-		name += " (" + settingsOf(sweptArm(r, c, c.Final)) + ")"
+		name += " (" + settingsOf(sweptArm(c, c.Final)) + ")"
 	}
 	atRate := c.Load.Mode == tps.OpenLoop
 	verb := map[string]string{trials.MostTPS: "is the fastest", trials.LowestP99: "has the lowest p99", trials.BestOf: "is the fastest and has the lowest p99"}[choice.Kind]
@@ -125,7 +125,7 @@ func sweepAnswer(r *trials.SweepResult, choice trials.SweepChoice) note {
 		text += fmt.Sprintf(", held in %d of %s", c.Final.Held, plural(int64(c.Final.TPS.N), "round"))
 	}
 	if r.DurabilityDiffers {
-		promise, _ := durability(&tps.Result{Settings: c.Effective, Env: r.Env})
+		promise, _ := durability(c.Effective, c.Env)
 		text += "; durable " + promise
 	}
 	if len(choice.Alike) > 0 {
@@ -164,7 +164,7 @@ func sweptDurability(r *trials.SweepResult) string {
 	cells := map[string][]int{}
 	for _, c := range r.Cells {
 		if c.TPS.N > 0 {
-			promise := armDurability(sweptArm(r, &c, &c.SweepFigures))
+			promise := armDurability(sweptArm(&c, &c.SweepFigures))
 			if cells[promise] == nil {
 				promises = append(promises, promise)
 			}
@@ -185,7 +185,7 @@ func sweptDurability(r *trials.SweepResult) string {
 func measuredArms(r *trials.SweepResult) (arms []trials.ComparedArm) {
 	for k := range r.Cells {
 		if c := &r.Cells[k]; c.TPS.N > 0 {
-			arm := sweptArm(r, c, &c.SweepFigures)
+			arm := sweptArm(c, &c.SweepFigures)
 			arm.Name = fmt.Sprint(c.Cell)
 			arms = append(arms, *arm)
 		}
@@ -266,14 +266,25 @@ func sweepBasis(r *trials.SweepResult) (notes []note) {
 		add("load", "%s", text)
 	}
 	if !r.DurabilityDiffers {
-		_, shade := durability(&tps.Result{Settings: arms[0].Effective, Env: r.Env})
+		_, shade := durability(arms[0].Effective, r.Env)
 		notes = append(notes, note{"durable", sweptDurability(r), shade})
 	}
 	e := r.Env
 	add("machine", "%s, %s, %s memory, %s, SQLite %s, %s, GOMAXPROCS=%d, GOGC=%d",
-		e.CPU, plural(int64(e.CPUs), "CPU"), size(e.MemoryBytes), e.Filesystem, e.SQLite, e.Go, e.GOMAXPROCS, e.GOGC)
+		e.CPU, plural(int64(e.CPUs), "CPU"), size(e.MemoryBytes), sweptFilesystems(r), e.SQLite, e.Go, e.GOMAXPROCS, e.GOGC)
 	add("repeat with", "--random-seed %d", r.RandomSeed)
 	return notes
+}
+
+// sweptFilesystems are those that the cells' databases lie on.
+func sweptFilesystems(r *trials.SweepResult) string {
+	var names []string
+	for _, arm := range measuredArms(r) {
+		if !slices.Contains(names, arm.Env.Filesystem) {
+			names = append(names, arm.Env.Filesystem)
+		}
+	}
+	return strings.Join(names, " and ")
 }
 
 // again says why some cells were measured again.
@@ -345,7 +356,7 @@ func (p *page) benchCell(r *trials.SweepResult, c *trials.SweptCell) {
 	for _, s := range c.Settings {
 		parts = append(parts, s.Name+"="+s.Value)
 	}
-	name, arm := benchName(r.Env.GOMAXPROCS, parts...), sweptArm(r, c, &c.SweepFigures)
+	name, arm := benchName(r.Env.GOMAXPROCS, parts...), sweptArm(c, &c.SweepFigures)
 	for round := range c.TPS.N {
 		var values []string
 		for _, f := range comparedFigures {

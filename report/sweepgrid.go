@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tpssim/tpssim/tps"
 	"github.com/tpssim/tpssim/trials"
 )
 
@@ -86,7 +85,7 @@ func sweepRow(r *trials.SweepResult, c *trials.SweptCell, names []string) []cell
 		same.value = c.SameAs
 	}
 	if c.TPS.N > 0 {
-		promise, _ = durability(&tps.Result{Settings: c.Effective, Env: r.Env})
+		promise, _ = durability(c.Effective, c.Env)
 	}
 	return append(row, cell{value: c.Frontier}, same, words(strings.Join(chosen, " ")),
 		words(c.Effective.JournalMode), words(c.Effective.Synchronous), words(promise), cell{value: r.DurabilityDiffers},
@@ -137,7 +136,7 @@ func cellTitle(c *trials.SweptCell) string {
 
 // sweptCells are the figures of a cell, and how often the objectives held.
 func sweptCells(r *trials.SweepResult, c *trials.SweptCell, figures *trials.SweepFigures, shade string) (cells []cell) {
-	arm := sweptArm(r, c, figures)
+	arm := sweptArm(c, figures)
 	for _, f := range comparedFigures {
 		s := f.of(arm)
 		if s.N == 0 {
@@ -192,7 +191,7 @@ func finalGrid(r *trials.SweepResult) *grid {
 			continue
 		}
 		row := []cell{{text: fmt.Sprint(c.Cell)}, {text: fmt.Sprint(c.Final.TPS.N)}}
-		arm := sweptArm(r, c, c.Final)
+		arm := sweptArm(c, c.Final)
 		for _, f := range []compared{comparedFigures[0], comparedFigures[3]} {
 			s := f.of(arm)
 			row = append(row, cell{text: f.show(s.Median)}, cell{text: f.narrow(s.Low) + " to " + f.narrow(s.High)})

@@ -39,7 +39,10 @@ func Text(r *tps.Result, o TextOptions) Renderer {
 		p.latency(r)
 		p.stages(r)
 		p.statements(r)
-		p.growth(r)
+		if g := runGrowth(r); g != nil {
+			p.WriteByte('\n')
+			p.grid(g)
+		}
 		if o.Histograms {
 			p.histograms(r)
 		}
@@ -110,8 +113,8 @@ func (p *page) database(r *tps.Result) {
 			count(w.Batches), mean(w.BatchSize.Mean), count(w.BatchSize.P50), count(w.BatchSize.Max), s.Savepoints, window, 100*w.BusyFraction)
 	}
 	if s.Prefetch > 0 {
-		p.text("prefetch", plain, "%s: %s read ahead, %s of them from the disk",
-			plural(int64(s.Prefetch), "connection"), count(w.Touched), count(w.TouchMisses))
+		p.text("prefetch", plain, "%s at a time: %s read ahead, %s of them from the disk",
+			count(int64(s.Prefetch)), count(w.Touched), count(w.TouchMisses))
 	}
 	p.wal(r)
 	if pinned := r.Load.PinReader; pinned > 0 {

@@ -215,7 +215,7 @@ func TestDurability(t *testing.T) {
 	} {
 		res := burst()
 		res.Settings.JournalMode, res.Settings.Synchronous, res.Env.Filesystem = test.journal, test.sync, test.fs
-		promise, color := durability(res)
+		promise, color := durability(res.Settings, res.Env)
 		if word, _, _ := strings.Cut(promise, ":"); word != test.want || (color == plain) != (word == "yes") {
 			t.Errorf("%+v: %q in colour %q", test, promise, color)
 		}

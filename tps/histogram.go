@@ -93,13 +93,13 @@ func (h *histogram) summary() Latency {
 	if h.count == 0 {
 		return Latency{}
 	}
-	q := h.buckets.ValueAtPercentilesSlice([]float64{50, 90, 99, 99.9})
+	q := h.buckets.ValueAtPercentilesSlice([]float64{50, 90, 95, 99, 99.9})
 	// A bucket's upper bound may lie above the largest value in it.
 	at := func(k int) time.Duration { return time.Duration(min(q[k], h.max)) }
 	return Latency{
 		Count: h.count,
 		Mean:  time.Duration(h.sum / float64(h.count)),
-		P50:   at(0), P90: at(1), P99: at(2), P999: at(3),
+		P50:   at(0), P90: at(1), P95: at(2), P99: at(3), P999: at(4),
 		Max: time.Duration(h.max),
 	}
 }

@@ -18,7 +18,7 @@ import (
 //	[scope.]metric op number[unit]
 //
 // op is one of < <= > >= == !=, and blanks may stand around everything. Of a
-// time the metrics are mean, p50, p90, p99, p99.9 (or p999) and max, and its
+// time the metrics are mean, p50, p90, p95, p99, p99.9 (or p999) and max, and its
 // scope is one of
 //
 //	latency      from the intended start; the scope when none is named
@@ -185,6 +185,7 @@ var thresholdMetrics = []timeMetric{
 	{"mean", func(l *Latency) time.Duration { return l.Mean }},
 	{"p50", func(l *Latency) time.Duration { return l.P50 }},
 	{"p90", func(l *Latency) time.Duration { return l.P90 }},
+	{"p95", func(l *Latency) time.Duration { return l.P95 }},
 	{"p99", func(l *Latency) time.Duration { return l.P99 }},
 	{"p99.9", func(l *Latency) time.Duration { return l.P999 }},
 	{"max", func(l *Latency) time.Duration { return l.Max }},

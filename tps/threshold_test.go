@@ -58,7 +58,7 @@ func TestParseThresholdErrors(t *testing.T) {
 		"laency.p99<5ms":       "did you mean latency.p99?",
 		"tps_setled>5":         "did you mean tps_settled?",
 		"everything.p99<5ms":   "use tps, tps_settled",
-		"banana<5ms":           "mean, p50, p90, p99, p99.9, max, which may follow one of latency, service, reads, lag",
+		"banana<5ms":           "mean, p50, p90, p95, p99, p99.9, max, which may follow one of latency, service, reads, lag",
 		"latency.tps>5":        "no metric",
 		"tries.p90<3":          "did you mean tries.p",
 		"p99<":                 `"" is not a time`,

@@ -214,5 +214,5 @@ func (r *ArticleResult) doubt(measured *RoundsResult) {
 			r.warn("%s ran with other settings than %s: %s", cell.Name(), names[0], differs)
 		}
 	}
-	r.Warnings = append(r.Warnings, gather(measured.Results, names)...)
+	r.Warnings = append(r.Warnings, gather(measured.arms(), named(names))...)
 }

@@ -214,8 +214,8 @@ func TestCeilingWarns(t *testing.T) {
 			}
 		}, []string{
 			"all arms: it lay in memory (in 30 of 30 runs)",
-			"burst: garbage collector: the program stood still for 4ms of 1s (in 3 of 6 runs)",
 			"direct: 17 (in 1 of 6 runs)",
+			"burst: garbage collector: the program stood still for 4ms of 1s (in 3 of 6 runs)",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func (r *CeilingResult) doubtRuns(p ceilingPlan, measured *RoundsResult) {
 			r.warn("%s ran with other settings than the burst: %s", name, differs)
 		}
 	}
-	r.Warnings = append(r.Warnings, gather(measured.Results, ceilingArms)...)
+	r.Warnings = append(r.Warnings, gather(measured.arms(), named(ceilingArms))...)
 }
 
 // settingsDiffer names the settings in which one arm may not differ from another,

@@ -112,7 +112,7 @@ func TestCompare(t *testing.T) {
 	if fmt.Sprint(r.Differences) != fmt.Sprint(want) || !r.DurabilityDiffers {
 		t.Errorf("%+v", r.Differences)
 	}
-	if want := []string{"durability differs: a: commits survive a crash of the machine; b: a crash of the machine may lose the last commits; c: a crash of the machine may lose the last commits"}; !slices.Equal(r.Warnings, want) {
+	if want := []string{"durability differs: a: each COMMIT is synced before it is acknowledged; b: a crash of the machine may lose the last commits; c: a crash of the machine may lose the last commits"}; !slices.Equal(r.Warnings, want) {
 		t.Errorf("warnings %q", r.Warnings)
 	}
 }
@@ -335,7 +335,7 @@ func TestPromise(t *testing.T) {
 		{"wal", "full", "tmpfs", "memory"}, {"off", "off", "ramfs", "memory"},
 		{"", "on", "", "another database's"}, {"", "", "", "unknown"},
 	} {
-		p := promise(&tps.Result{Settings: tps.Settings{JournalMode: c.journal, Synchronous: c.sync}, Env: tps.Env{Filesystem: c.filesystem}})
+		p := PromiseOf(tps.Settings{JournalMode: c.journal, Synchronous: c.sync}, tps.Env{Filesystem: c.filesystem}).String()
 		if class, ok := seen[p]; ok && class != c.class {
 			t.Errorf("%+v promises %q as %s does", c, p, class)
 		}
@@ -375,7 +375,7 @@ func TestCompareRuns(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	want := []string{
-		"durability differs: old: commits survive a crash of the machine; new: a crash of the machine may lose the last commits",
+		"durability differs: old: each COMMIT is synced before it is acknowledged; new: a crash of the machine may lose the last commits",
 		"besides their figures, the runs differ in settings.synchronous (full, normal); env.commit (, 1234567)",
 	}
 	if !slices.Equal(r.Warnings, want) {

@@ -45,28 +45,14 @@ func (c *comparing) doubt(r *CompareResult) {
 				pair.Name, pair.Of, pair.Adjusted, 1/Alpha)
 		}
 	}
-	names := make([]string, len(c.arms))
+	names, runs := make([]string, len(c.arms)), make([][]*tps.Result, len(c.arms))
 	for k, arm := range c.arms {
-		names[k] = arm.name
+		names[k], runs[k] = arm.name, arm.runs
 		if fields := varying(arm); len(fields) > 0 {
 			warn("%s: its own runs differ in %s", arm.name, strings.Join(fields, ", "))
 		}
 	}
-	r.Warnings = append(r.Warnings, gather(c.rounds(), names)...)
-}
-
-// rounds are the runs side by side, nil where an arm has fewer.
-func (c *comparing) rounds() [][]*tps.Result {
-	var list [][]*tps.Result
-	for k, arm := range c.arms {
-		for n, run := range arm.runs {
-			if n == len(list) {
-				list = append(list, make([]*tps.Result, len(c.arms)))
-			}
-			list[n][k] = run
-		}
-	}
-	return list
+	r.Warnings = append(r.Warnings, gather(runs, named(names))...)
 }
 
 // neededRuns is the fewest runs of each arm with which a pair of so many can be told

@@ -192,37 +192,11 @@ func varying(arm comparedRuns) (names []string) {
 	return names
 }
 
-// promise says what is left of what was committed when the machine crashes or the
-// power fails: results that say the same promise the same. See "PRAGMA synchronous"
-// and "PRAGMA journal_mode" in SQLite's documentation. What another database calls
-// its settings stands for itself.
-func promise(r *tps.Result) string {
-	s := r.Settings
-	switch {
-	case r.Env.Filesystem == "tmpfs" || r.Env.Filesystem == "ramfs":
-		return "the database lies in memory"
-	case s.JournalMode == "off" || s.JournalMode == "memory":
-		return "a crash, of the program too, may corrupt the database"
-	case s.Synchronous == "off":
-		return "a crash of the machine may lose or corrupt data"
-	case s.Synchronous == "normal" && s.JournalMode == "wal":
-		return "a crash of the machine may lose the last commits"
-	case s.Synchronous == "normal":
-		return "a crash of the machine may, rarely, corrupt the database"
-	case s.Synchronous == "full" && s.JournalMode == "delete":
-		// A COMMIT deletes the journal there, and only extra syncs the folder after it.
-		return "a crash of the machine may undo the last commit"
-	case s.Synchronous == "full" || s.Synchronous == "extra":
-		return "commits survive a crash of the machine"
-	}
-	return "synchronous=" + s.Synchronous
-}
-
-// promises are those of the runs of an arm, each once.
+// promises are those of the runs of an arm, each once, in words.
 func promises(arm comparedRuns) (list []string) {
 	for _, run := range arm.runs {
-		if p := promise(run); !slices.Contains(list, p) {
-			list = append(list, p)
+		if p := PromiseOf(run.Settings, run.Env); !slices.Contains(list, p.Text) {
+			list = append(list, p.Text)
 		}
 	}
 	return list

@@ -9,25 +9,21 @@ import (
 	"github.com/tpssim/tpssim/tps"
 )
 
-// gather lists the warnings of the runs, each once, with the arms that it came from
-// and in how many of their runs. rounds hold a result of each arm, or nil where an arm
-// has none. Warnings that differ in figures only are one: the first stands for them.
-func gather(rounds [][]*tps.Result, arms []string) (lines []string) {
+// gather lists the warnings of the runs of some arms, each once, with the arms that it
+// came from, as name says their numbers, and in how many of their runs. Warnings that
+// differ in figures only are one: the first stands for them.
+func gather(arms [][]*tps.Result, name func(arms []int) string) (lines []string) {
 	type found struct {
 		text string
-		arms []string
+		arms []int
 		runs int
 	}
 	var all []*found
-	byKind, runs := map[string]*found{}, map[string]int{}
-	for _, round := range rounds {
-		for k, res := range round {
-			if res == nil {
-				continue
-			}
-			runs[arms[k]]++
+	byKind := map[string]*found{}
+	for k, runs := range arms {
+		for _, run := range runs {
 			counted := map[*found]bool{}
-			for _, text := range res.Warnings {
+			for _, text := range run.Warnings {
 				f := byKind[kind(text)]
 				if f == nil {
 					f = &found{text: text}
@@ -38,24 +34,34 @@ func gather(rounds [][]*tps.Result, arms []string) (lines []string) {
 					counted[f] = true
 					f.runs++
 				}
-				if !slices.Contains(f.arms, arms[k]) {
-					f.arms = append(f.arms, arms[k])
+				if !slices.Contains(f.arms, k) {
+					f.arms = append(f.arms, k)
 				}
 			}
 		}
 	}
 	for _, f := range all {
-		from := strings.Join(f.arms, "; ")
-		if len(f.arms) == len(arms) {
-			from = "all arms"
-		}
 		of := 0
-		for _, name := range f.arms {
-			of += runs[name]
+		for _, k := range f.arms {
+			of += len(arms[k])
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s (in %d of %d runs)", from, f.text, f.runs, of))
+		lines = append(lines, fmt.Sprintf("%s: %s (in %d of %d runs)", name(f.arms), f.text, f.runs, of))
 	}
 	return lines
+}
+
+// named names arms that have names of their own.
+func named(names []string) func(arms []int) string {
+	return func(arms []int) string {
+		if len(arms) == len(names) {
+			return "all arms"
+		}
+		list := make([]string, len(arms))
+		for k, n := range arms {
+			list[k] = names[n]
+		}
+		return strings.Join(list, "; ")
+	}
 }
 
 // kind is a warning without the words that have a figure in them.

@@ -118,7 +118,7 @@ func holdsFromStart(step *tps.Result, slo []tps.Threshold) bool {
 
 // less returns l with all its times shorter by d.
 func less(l tps.Latency, d time.Duration) tps.Latency {
-	for _, t := range []*time.Duration{&l.Mean, &l.P50, &l.P90, &l.P99, &l.P999, &l.Max} {
+	for _, t := range []*time.Duration{&l.Mean, &l.P50, &l.P90, &l.P95, &l.P99, &l.P999, &l.Max} {
 		*t = max(*t-d, 0)
 	}
 	return l

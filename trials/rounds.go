@@ -70,6 +70,20 @@ func (r *RoundsResult) Values(arm int, figure func(*tps.Result) float64) []float
 	return values
 }
 
+// arms are the results by arm, each in the order of the rounds.
+func (r *RoundsResult) arms() [][]*tps.Result {
+	var list [][]*tps.Result
+	for _, round := range r.Results {
+		for k, res := range round {
+			if k == len(list) {
+				list = append(list, nil)
+			}
+			list[k] = append(list[k], res)
+		}
+	}
+	return list
+}
+
 // Validate returns a [tps.ConfigError] that says what is wrong, or nil.
 func (c *RoundsConfig) Validate() error {
 	if c.Rounds < 0 || c.Rounds > MaxRounds {

@@ -436,7 +436,7 @@ func TestSweepDoubts(t *testing.T) {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d pauses", round))
 	}
 	r, err := sweepOf(t, t.Context(), s.config())
-	if err != nil || !r.DurabilityDiffers || len(r.Warnings) != 2 || r.Warnings[1] != "cell 3: 1 pauses (in 3 of 30 runs)" {
+	if err != nil || !r.DurabilityDiffers || len(r.Warnings) != 2 || r.Warnings[1] != "cell 3: 1 pauses (in 3 of 3 runs)" {
 		t.Errorf("%q, %v", r.Warnings, err)
 	}
 }
@@ -467,5 +467,15 @@ func TestSweepSort(t *testing.T) {
 	r.Cells[1].SweepFigures = SweepFigures{} // nothing was measured
 	if r.Sort("p99_ns"); r.Cells[3].TPS.N != 0 {
 		t.Error("what was not measured is not the last")
+	}
+}
+
+// A cell that lies in memory promises less than one on a disk, and is another one.
+func TestSweepFilesystems(t *testing.T) {
+	s := &swept{places: []place{{tps: 1000, p99: 2}, {tps: 3000, p99: 1}}}
+	s.places[1].change = func(_ int, r *tps.Result) { r.Env.Filesystem = "tmpfs" }
+	r, err := sweepOf(t, t.Context(), s.config())
+	if err != nil || !r.DurabilityDiffers || len(r.Warnings) != 0 || r.Cells[0].Env.Filesystem == "tmpfs" || r.Cells[1].Env.Filesystem != "tmpfs" {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -55,7 +55,7 @@ func (c *SweepConfig) swept(done []SweepRun) []SweptCell {
 		cell.Load = tps.Load{Stages: []tps.Stage{}, Scripts: []string{}}
 		if len(grid[k]) > 0 {
 			first := grid[k][0]
-			cell.Scenario, cell.Load, cell.Effective = first.Scenario, first.Load, first.Settings
+			cell.Scenario, cell.Load, cell.Effective, cell.Env = first.Scenario, first.Load, first.Settings, first.Env
 			cell.Load.Stages, cell.Load.Scripts = append([]tps.Stage{}, first.Load.Stages...), append([]string{}, first.Load.Scripts...)
 		}
 		cell.Growth = growthOf(grid[k])
@@ -344,11 +344,15 @@ func chosen(kind string, best SweptCell, of []SweptCell, figure string) SweepCho
 
 // doubt adds what leaves the result in doubt.
 func (r *SweepResult) doubt(c *SweepConfig, done []SweepRun) {
-	promises := map[[2]string]bool{}
-	for _, cell := range r.Cells {
-		if cell.TPS.N > 0 {
-			promises[[2]string{cell.Effective.JournalMode, cell.Effective.Synchronous}] = true
-		}
+	promises := map[string]bool{}
+	machines := map[tps.Env]bool{}
+	runs := make([][]*tps.Result, len(c.Cells))
+	for _, run := range done {
+		promises[PromiseOf(run.Result.Settings, run.Result.Env).Text] = true
+		env := run.Result.Env
+		env.DBBytes, env.Filesystem = 0, "" // each data set has its own
+		machines[env] = true
+		runs[run.Cell-1] = append(runs[run.Cell-1], run.Result)
 	}
 	r.DurabilityDiffers = len(promises) > 1
 	if all := c.rounds() * len(c.Cells); len(done) < all {
@@ -356,56 +360,22 @@ func (r *SweepResult) doubt(c *SweepConfig, done []SweepRun) {
 	} else if left := len(c.Plan(done)); left > 0 {
 		r.warn("%d runs of the finalists are missing: nothing is recommended yet", left)
 	}
-	machines := map[tps.Env]bool{}
-	for _, run := range done {
-		env := run.Result.Env
-		env.DBBytes = 0 // each data set has its own
-		machines[env] = true
-	}
 	if len(machines) > 1 {
 		r.warn("not all runs were made on the same machine and by the same build: what that changes is in the differences")
 	}
-	r.Warnings = append(r.Warnings, gatherRuns(done)...)
+	r.Warnings = append(r.Warnings, gather(runs, cellsText)...)
 }
 
 func (r *SweepResult) warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
-// gatherRuns lists the warnings of the runs, each kind once, with the cells that it
-// came from.
-func gatherRuns(done []SweepRun) (lines []string) {
-	type found struct {
-		text  string
-		cells []int
-		runs  int
-	}
-	var all []*found
-	for _, run := range done {
-		for _, text := range run.Result.Warnings {
-			k := slices.IndexFunc(all, func(f *found) bool { return kind(f.text) == kind(text) })
-			if k < 0 {
-				k, all = len(all), append(all, &found{text: text})
-			}
-			all[k].runs++
-			if !slices.Contains(all[k].cells, run.Cell) {
-				all[k].cells = append(all[k].cells, run.Cell)
-			}
-		}
-	}
-	for _, f := range all {
-		slices.Sort(f.cells)
-		lines = append(lines, fmt.Sprintf("%s: %s (in %d of %d runs)", cellsText(f.cells), f.text, f.runs, len(done)))
-	}
-	return lines
-}
-
-// cellsText names cells, of many the first.
+// cellsText names cells by their index, of many the first.
 func cellsText(cells []int) string {
 	const most = 8
 	var names []string
-	for _, n := range cells[:min(len(cells), most)] {
-		names = append(names, fmt.Sprint(n))
+	for _, k := range cells[:min(len(cells), most)] {
+		names = append(names, fmt.Sprint(k+1))
 	}
 	text := strings.Join(names, ", ")
 	if len(cells) > most {

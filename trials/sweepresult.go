@@ -71,10 +71,11 @@ type SweptCell struct {
 	// grid; empty for other scenarios.
 	Growth []SweptGrowth `json:"growth"`
 
-	// Scenario to Effective are those of the first run, as read back.
+	// Scenario to Env are those of the first run, as read back.
 	Scenario  string       `json:"scenario"`
 	Load      tps.Load     `json:"load"`
 	Effective tps.Settings `json:"effective"`
+	Env       tps.Env      `json:"env"`
 }
 
 // SweptGrowth is one part of a growth; see [tps.Growth].

@@ -10,6 +10,7 @@ import (
 	"github.com/tailscale/sqlite/sqliteh"
 
 	"github.com/tpssim/tpssim/internal/fastexec"
+	"github.com/tpssim/tpssim/internal/nowait"
 )
 
 // openExtendedCodes is SQLITE_OPEN_EXRESCODE, which the driver does not name:
@@ -25,6 +26,7 @@ const maxCachedStatements = 500
 type conn struct {
 	db         sqliteh.DB
 	path       string
+	file       *nowait.File         // nil: its reads wait for the disk
 	stmts      map[string]*prepared // by SQL text; further ones of the same text hang off next
 	prepared   int                  // statements in stmts
 	recent     *prepared            // handed out last but for new ones: most ask for it again
@@ -61,6 +63,7 @@ func (c *conn) close() error {
 		}
 	}
 	clear(c.stmts)
+	c.file.Enable(false)
 	if err := c.db.Close(); err != nil {
 		return c.wrap(err, "close")
 	}

@@ -107,9 +107,11 @@ type Options struct {
 	// Readers is the number of read-only connections for View. 0 means GOMAXPROCS;
 	// a negative value means none.
 	Readers int
-	// Prefetch is the number of read-only connections for Call.Touch, each with a
-	// page cache of 2 MiB whatever Pragmas say. It bounds how many reads wait for the
-	// disk at a time. It is for a database in WAL mode that is larger than memory: in
+	// Prefetch is how many calls of Call.Touch may be under way at a time, and so bounds
+	// how many reads wait for the disk. They share read-only connections, each with a
+	// page cache of 2 MiB whatever Pragmas say: one for each processor but the writer's
+	// on Linux, where reads that would wait are tried again instead, else as many as
+	// there are calls. It is for a database in WAL mode that is larger than memory: in
 	// other modes a COMMIT waits for those who read. A checkpoint waits for the touches
 	// that run, 2 ms at most. 0 means that no Touch is called.
 	Prefetch int

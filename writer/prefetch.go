@@ -3,21 +3,34 @@ package writer
 import (
 	"context"
 	"maps"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/internal/nowait"
 )
 
 // prefetch reads what transactions are about to need, on the goroutines of their
 // callers and before they are queued. The writer has one connection and waits for
 // one page after the other; beside it as many reads wait for the disk as there are
-// connections here, and what they bring into the operating system's cache the writer
+// places here, and what they bring into the operating system's cache the writer
 // finds there.
+//
+// Where a read can be told not to wait (package nowait), a touch that misses a page is
+// tried again a little later, and a connection or two serve all places. Otherwise each
+// place has a connection. That was all there was at first, and it starved the writer: a
+// thread that waits for the disk keeps one of Go's processors until the scheduler takes
+// it away, and with 32 of them in front of it the writer got its turn once in a
+// millisecond.
 //
 // Goroutines that read what is in the queue were rejected: they would race with the
 // writer for the requests at its head, which are those that it needs next. A caller
 // that reads first makes nobody wait but itself.
 type prefetch struct {
+	places  chan struct{} // one message for each touch that is under way
 	readers *readers
 	pace    pace
 	epochs  epochs
@@ -30,22 +43,34 @@ type prefetch struct {
 // read once and for another connection, whose cache does not profit from this one.
 const prefetchCache = "-2048"
 
-// openPrefetch opens opt.Prefetch connections, or returns nil when that is 0.
+// openPrefetch makes opt.Prefetch places, or returns nil when that is 0.
 func openPrefetch(opt Options, path string) (*prefetch, error) {
 	if opt.Prefetch == 0 {
 		return nil, nil
 	}
 	opt.Readers = opt.Prefetch
+	if nowait.Available() { // one processor is the writer's
+		opt.Readers = min(opt.Prefetch, max(runtime.GOMAXPROCS(0)-1, 1))
+	}
 	opt.Pragmas = maps.Clone(opt.Pragmas)
 	opt.Pragmas["cache_size"] = prefetchCache
+	opt.Pragmas["mmap_size"] = "0" // a page that is mapped is waited for
+	var files []*nowait.File
+	open := opt.Open
+	opt.Open = func(name string, flags sqliteh.OpenFlags, vfs string) (db sqliteh.DB, err error) {
+		files = append(files, nowait.Open(func() { db, err = open(name, flags, vfs) }))
+		return db, err
+	}
 	rs, err := openReaders(opt, path)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range rs.all {
+	for k, c := range rs.all {
 		c.busyTimeout(0) // a hint is not worth waiting for a lock
+		c.file = files[k]
+		c.file.Enable(true)
 	}
-	return &prefetch{readers: rs}, nil
+	return &prefetch{places: make(chan struct{}, opt.Prefetch), readers: rs}, nil
 }
 
 // close waits for those who read and closes the connections, if there are any.
@@ -68,12 +93,55 @@ func (w *Writer) touch(ctx context.Context, fn func(*Rx) error) error {
 	return w.touchNow(ctx, fn)
 }
 
-// touchNow runs a call's Touch, unless the call will be refused. The error is a panic
-// in Touch; of everything else the call itself will tell.
-func (w *Writer) touchNow(ctx context.Context, fn func(*Rx) error) (err error) {
+const (
+	// touchTries bounds how often a Touch is run: for each level of some B-trees, and
+	// as often again for pages that took longer than a pause.
+	touchTries = 20
+	// touchPause is how long a page takes that must be fetched, more or less: a
+	// try that comes too early costs as much as one that finds it.
+	touchPause = 500 * time.Microsecond
+)
+
+// touchNow runs a call's Touch until it finds everything in memory, unless the call
+// will be refused. The error is a panic in Touch; of everything else the call itself
+// will tell.
+func (w *Writer) touchNow(ctx context.Context, fn func(*Rx) error) error {
 	if w.refuse(ctx) != nil || w.failed() != nil {
 		return nil
 	}
+	p := w.prefetch
+	select {
+	case p.places <- struct{}{}:
+		defer func() { <-p.places }()
+	case <-w.closing:
+		return nil
+	case <-ctx.Done():
+		return nil
+	}
+	missed := false
+	for try := range touchTries {
+		miss, again, err := w.tryTouch(ctx, fn)
+		if err != nil {
+			return err
+		}
+		if try == 0 {
+			p.touched.Add(1)
+		}
+		missed = missed || miss
+		if !again {
+			break
+		}
+		time.Sleep(touchPause)
+	}
+	if p.pace.judge(missed); missed {
+		p.misses.Add(1)
+	}
+	return nil
+}
+
+// tryTouch runs a call's Touch once and tells whether it missed something that was not
+// in memory, and whether that is still to come.
+func (w *Writer) tryTouch(ctx context.Context, fn func(*Rx) error) (missed, again bool, err error) {
 	p := w.prefetch
 	var epoch *atomic.Int64
 	defer func() { // its snapshot is over, also when fn called runtime.Goexit
@@ -86,15 +154,14 @@ func (w *Writer) touchNow(ctx context.Context, fn func(*Rx) error) (err error) {
 	}()
 	p.readers.view(ctx, w.closing, func(rx *Rx) error {
 		epoch = p.epochs.enter()
-		p.touched.Add(1)
-		start := Now()
-		err := fn(rx)
-		if p.pace.judge(time.Duration(Now() - start)) {
-			p.misses.Add(1)
-		}
-		return err
+		file := rx.conn.file
+		misses, start := file.Misses(), Now()
+		fn(rx)
+		again = file.Misses() != misses
+		missed = again || file == nil && Now()-start >= int64(touchMiss)
+		return nil
 	})
-	return nil
+	return missed, again, nil
 }
 
 // settle waits until the touches are over that began before the last commit, as long
@@ -139,9 +206,9 @@ func (e *epochs) enter() *atomic.Int64 {
 func (e *epochs) next() *atomic.Int64 { return &e.inside[(e.number.Add(1)-1)%2] }
 
 const (
-	// touchMiss is how long a Touch takes that has waited for a disk: reading a page
-	// that is in memory takes some microseconds, a random read of the fastest disks
-	// 60 and more.
+	// touchMiss is how long a Touch takes that has waited for a disk, where only time can
+	// tell: reading a page that is in memory takes some microseconds, a random read of
+	// the fastest disks 60 and more.
 	touchMiss = 50 * time.Microsecond
 	// maxTouchShift bounds how rare touches become where everything is in memory: one
 	// call in 1024, so that they cost next to nothing and it is still seen within some
@@ -166,14 +233,13 @@ func (p *pace) due() bool {
 	return shift == 0 || p.calls.Add(1)&(1<<shift-1) == 0
 }
 
-// judge learns from a touch that took so long, and tells whether it was a miss.
-func (p *pace) judge(took time.Duration) (miss bool) {
-	if took >= touchMiss {
-		p.shift.Store(p.shift.Load() / 2)
-		return true
-	}
-	if shift := p.shift.Load(); shift < maxTouchShift {
+// judge learns from a touch.
+func (p *pace) judge(missed bool) {
+	shift := p.shift.Load()
+	switch {
+	case missed:
+		p.shift.Store(shift / 2)
+	case shift < maxTouchShift:
 		p.shift.CompareAndSwap(shift, shift+1) // unless there was a miss meanwhile
 	}
-	return false
 }

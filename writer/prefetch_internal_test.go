@@ -10,30 +10,27 @@ import (
 // A hit makes touches half as frequent, down to one call in 1024, and a miss undoes
 // half of the halvings.
 func TestPace(t *testing.T) {
-	hit, miss := touchMiss-1, touchMiss
+	const hit, miss = false, true
 	for _, c := range []struct {
-		name  string
-		took  []time.Duration
-		calls int // from one touch to the next afterwards
+		name   string
+		missed []bool
+		calls  int // from one touch to the next afterwards
 	}{
 		{"nothing known", nil, 1},
-		{"miss", []time.Duration{miss}, 1},
-		{"hit", []time.Duration{hit}, 2},
-		{"no time at all", []time.Duration{0}, 2},
-		{"two hits", []time.Duration{hit, hit}, 4},
-		{"ten hits", slices.Repeat([]time.Duration{hit}, 10), 1024},
-		{"more hits", slices.Repeat([]time.Duration{hit}, 15), 1024},
-		{"ten hits, then a miss", append(slices.Repeat([]time.Duration{hit}, 10), miss), 32},
-		{"ten hits, then four misses", append(slices.Repeat([]time.Duration{hit}, 10), miss, miss, miss, miss), 1},
-		{"hits, then a long miss", []time.Duration{hit, hit, hit, time.Second}, 2},
-		{"a miss between hits", []time.Duration{hit, hit, miss, hit}, 4},
+		{"miss", []bool{miss}, 1},
+		{"hit", []bool{hit}, 2},
+		{"two hits", []bool{hit, hit}, 4},
+		{"ten hits", slices.Repeat([]bool{hit}, 10), 1024},
+		{"more hits", slices.Repeat([]bool{hit}, 15), 1024},
+		{"ten hits, then a miss", append(slices.Repeat([]bool{hit}, 10), miss), 32},
+		{"ten hits, then four misses", append(slices.Repeat([]bool{hit}, 10), miss, miss, miss, miss), 1},
+		{"hits, then a miss", []bool{hit, hit, hit, miss}, 2},
+		{"a miss between hits", []bool{hit, hit, miss, hit}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p pace
-			for _, took := range c.took {
-				if missed := p.judge(took); missed != (took >= touchMiss) {
-					t.Errorf("%v was a miss: %v", took, missed)
-				}
+			for _, missed := range c.missed {
+				p.judge(missed)
 			}
 			const rounds = 5
 			due, first := 0, 0

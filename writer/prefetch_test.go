@@ -3,6 +3,7 @@ package writer_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tailscale/sqlite/sqliteh"
 
+	"github.com/tpssim/tpssim/engine/sqlite/pagecache"
 	"github.com/tpssim/tpssim/writer"
 )
 
@@ -233,6 +235,93 @@ func TestContract20CloseBesideTouch(t *testing.T) {
 	}
 	if err := <-closed; err != nil {
 		t.Errorf("Close: %v", err)
+	}
+}
+
+// A Touch that finds something not in memory is run again until it does, where a read
+// can fail instead of waiting; and Fn then finds it there.
+func TestContract20TouchIsTriedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := pagecache.Open(path)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cache.Close() }) // after SQLite has closed the file
+	const rows, calls = 2000, 100       // a row to a page; the calls far apart, so that none is read with another
+	w, err := writer.Open(t.Context(), path, writer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, w, func(tx *writer.Tx) error {
+		if _, err := tx.Exec("CREATE TABLE page(id INTEGER PRIMARY KEY, filler)"); err != nil {
+			return err
+		}
+		for i := range rows {
+			if _, err := tx.Exec("INSERT INTO page VALUES (?, zeroblob(3000))", i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cache.Drop(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := cache.Resident(); left > 0 || err != nil {
+		t.Skipf("%d bytes stay in memory that were to be dropped (%v)", left, err)
+	}
+	if w, err = writer.Open(t.Context(), path, writer.Options{Prefetch: 4}); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+
+	var wg sync.WaitGroup
+	var tries, failures atomic.Int64
+	for k := range calls {
+		wg.Go(func() {
+			i := (k + 5) * rows / (calls + 5)
+			read := func(rx *writer.Rx) error {
+				var length int
+				err := rx.QueryRow("SELECT length(filler) FROM page WHERE id = ?", i).Scan(&length)
+				if err == nil && length != 3000 {
+					t.Errorf("row %d is %d long", i, length)
+				}
+				return err
+			}
+			err := w.DoCall(t.Context(), writer.Call{
+				Fn: func(tx *writer.Tx) error { return read(tx.Rx) },
+				Touch: func(rx *writer.Rx) error {
+					tries.Add(1)
+					err := read(rx)
+					if err != nil {
+						failures.Add(1)
+						if writer.Primary(err) != sqliteh.SQLITE_IOERR {
+							t.Errorf("Touch failed with %v", err)
+						}
+					}
+					return err
+				},
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	s := w.Stats()
+	if s.TouchMisses == 0 || s.Touched < s.TouchMisses || s.Touched > calls {
+		t.Errorf("%d touched, %d misses, of %d calls with nothing in memory", s.Touched, s.TouchMisses, calls)
+	}
+	if runtime.GOOS == "linux" && (failures.Load() == 0 || tries.Load() < int64(s.Touched)+failures.Load()) {
+		t.Errorf("%d touches were run %d times, %d times without success", s.Touched, tries.Load(), failures.Load())
 	}
 }
 

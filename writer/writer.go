@@ -220,7 +220,10 @@ type Call struct {
 	// not wait for the disk. It is only a hint. With Options.Prefetch, DoCall runs it
 	// on the caller's goroutine before Fn is queued, in a read transaction of its own,
 	// which sees what was committed by then; when that finds everything in memory,
-	// most calls go without. Its error is ignored: Fn will meet what is wrong. When it
+	// most calls go without. A read of what is not there fails at once where that can
+	// be done (on Linux), and Touch is run again when it has been fetched, up to 20
+	// times: one that goes on to its next row behind a failure has both fetched
+	// at the same time. Its error is ignored: Fn will meet what is wrong. When it
 	// panics, Fn does not run and DoCall returns the *PanicError. It must not call the
 	// writer.
 	Touch func(*Rx) error

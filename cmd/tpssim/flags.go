@@ -119,7 +119,7 @@ func (f *engineFlags) add(flags *pflag.FlagSet) {
 	durationVar(flags, &f.options.BatchWindow, "batch-window", "", 0, time.Millisecond, "how long a batch waits for more to come; a bare number is milliseconds")
 	countVar(flags, &f.queue, "queue", "", 1<<20, "transactions that may wait")
 	countVar(flags, &f.readers, "readers", "", 0, "read-only connections (as many as GOMAXPROCS; optimistic: 1)")
-	countVar(flags, &f.prefetch, "prefetch", "", 0, "read-only connections that read the accounts of a transaction before it is queued, for a table larger than memory")
+	countVar(flags, &f.prefetch, "prefetch", "", 0, "how many transactions at a time have their accounts read before they are queued, for a table larger than memory")
 	countVar(flags, &f.conns, "connections", "", 8, "pool: connections")
 	choiceVar(flags, &f.options.Savepoints, "savepoints", "each", "each, none or on-failure", "each", "none", "on-failure")
 }

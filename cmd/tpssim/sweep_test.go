@@ -234,7 +234,7 @@ func TestSweepLayout(t *testing.T) {
 		{"--preset checkpoint --param checkpoint=off", []string{"n=100k: checkpoint=off", rateLoad + ": checkpoint=off"}, false},
 		{"--preset checkpoint --param checkpoint=off --load n=7", []string{"n=7: checkpoint=off"}, false},
 		{"--preset batch-window --max-batch 7 -R 50 -d 1", []string{": batch-window=0", ": batch-window=100us", ": batch-window=1ms", ": batch-window=5ms"}, false},
-		{"--preset key-layout --param sync=off --param layout=clustered", []string{"n=100k: layout=clustered,cache-size=2MiB,sync=off", "n=100k: layout=clustered,cache-size=64MiB,sync=off"}, false},
+		{"--preset key-layout --param sync=off --param layout=clustered", []string{"n=100k: layout=clustered,cache-size=2MiB,sync=off", "n=100k: layout=clustered,cache-size=64MiB,sync=off", "n=100k: layout=clustered,cache-size=64MiB,sync=off"}, false},
 		{"--arm name=a,sync=off,queue=5 --arm name=b --param cache-size=1MiB,2MiB --load n=5", []string{
 			"n=5: arm=a,sync=off,queue=5,cache-size=1MiB", "n=5: arm=a,sync=off,queue=5,cache-size=2MiB", "n=5: arm=b,cache-size=1MiB", "n=5: arm=b,cache-size=2MiB"}, false},
 		{"--preset storage --arm sync=off --arm sync=full --load n=5", []string{"n=5: arm=sync=off,sync=off", "n=5: arm=sync=full,sync=full"}, false},
@@ -273,6 +273,27 @@ func TestEstimate(t *testing.T) {
 		c.load.Op = func(context.Context, uint64, *tps.Trace) error { return nil }
 		if got := estimate(scenarios.Config{Load: c.load}); got != c.want {
 			t.Errorf("%+v: %v", c.load, got)
+		}
+	}
+}
+
+// Every preset has a cell twice in each load, which is how large its noise is.
+func TestPresetsShowNoise(t *testing.T) {
+	for _, p := range presets {
+		cells, _, err := sweepLayout(t, "--preset", p.name)
+		if err != nil {
+			t.Errorf("%s: %v", p.name, err)
+		}
+		doubled := map[string]bool{}
+		seen := map[string]bool{}
+		for _, cell := range cells {
+			doubled[cell.load] = doubled[cell.load] || seen[cell.name]
+			seen[cell.name] = true
+		}
+		for load, twice := range doubled {
+			if !twice {
+				t.Errorf("%s: no cell of %q is there twice", p.name, load)
+			}
 		}
 	}
 }

@@ -104,6 +104,7 @@ func (a *app) variantConfig(flags *pflag.FlagSet, f *runFlags, v *variant) error
 // there: what differs in the file itself has one of its own beside the others', which
 // is in all else like theirs.
 func (a *app) variantData(ctx context.Context, flags *pflag.FlagSet, f *runFlags, v *variant) error {
+	base := f.data.db
 	return f.with(flags, v.settings, func(given func(string) bool) error {
 		if _, err := f.config(given); err != nil { // the options of the engine come of it
 			return err
@@ -118,15 +119,17 @@ func (a *app) variantData(ctx context.Context, flags *pflag.FlagSet, f *runFlags
 		}
 		spec := f.data.spec
 		may := seedPermission{
-			seed:  !given("db") || v.sets("db") || f.data.db == defaultDB,
+			seed:  !given("db") || f.data.db == defaultDB,
 			fits:  func(spec accounts.Spec) error { return f.keys.choose(&scenarios.Config{}, spec.Rows) },
 			asked: given,
 		}
-		if v.path != f.data.db {
-			if others, err := dataset.Inspect(f.data.db); err == nil {
+		if v.path != base {
+			if others, err := dataset.Inspect(base); err == nil {
 				spec = may.want(others.Spec, spec)
 			}
-			may.seed, may.asked = true, func(string) bool { return true }
+			if may.seed = true; !v.sets("db") { // whoever names a file may have one of another kind
+				may.asked = func(string) bool { return true }
+			}
 		}
 		info, err := a.dataSet(ctx, v.path, spec, may)
 		if err != nil {

@@ -48,7 +48,7 @@ type Options struct {
 	BatchWindow  time.Duration
 	Queue        int
 	Readers      int
-	Prefetch     int    // read-only connections for engine.Toucher; the pool has none
+	Prefetch     int    // how many calls of engine.Toucher read ahead at a time; the pool has none
 	Savepoints   string // "each", "none" or "on-failure"; "" means each
 	Checkpoint   string // see ParseCheckpoint
 	// CheckpointMode is "passive", "restart" or "truncate"; "" means passive.

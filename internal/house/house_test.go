@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"internal/fastexec":       {"internal/driversym"},
 	"internal/house":          {},
 	"internal/nearest":        {},
+	"internal/nowait":         {"internal/driversym"},
 	"internal/quantity":       {},
 	"internal/sqlconn":        {},
 	"internal/tmpfs":          {},
@@ -49,7 +50,7 @@ var allowed = map[string][]string{
 	"script/tpcb":             {"accounts/dataset", "internal/sqlconn"},
 	"tps":                     {"internal/nearest"},
 	"trials":                  {"tps"},
-	"writer":                  {"internal/fastexec", "internal/wal"},
+	"writer":                  {"internal/fastexec", "internal/nowait", "internal/wal"},
 	"writer/writertest":       {"writer"},
 }
 

@@ -1,0 +1,94 @@
+#define _GNU_SOURCE
+#include "nowait.h"
+
+#ifdef __linux__
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+typedef int (*open_call)(const char *, int, int);
+typedef ssize_t (*pread_call)(int, void *, size_t, off_t);
+
+static open_call plain_open;
+static pread_call plain_pread;
+
+static __thread int opening, opened;
+
+static unsigned char enabled[NOWAIT_FILES];
+static unsigned misses[NOWAIT_FILES];
+
+static int watched_open(const char *path, int flags, int mode) {
+	int fd = plain_open(path, flags, mode);
+	if (opening && opened < 0)
+		opened = fd;
+	return fd;
+}
+
+static ssize_t nowait_pread(int fd, void *buf, size_t n, off_t at) {
+	if (fd < 0 || fd >= NOWAIT_FILES || !__atomic_load_n(&enabled[fd], __ATOMIC_RELAXED))
+		return plain_pread(fd, buf, n, at);
+	struct iovec into = {buf, n};
+	ssize_t got = preadv2(fd, &into, 1, at, RWF_NOWAIT);
+	if (got == (ssize_t)n || got == 0)
+		return got;
+	// Newer kernels have begun to read already, which this does not repeat.
+	if (got < 0 && errno == EAGAIN && posix_fadvise(fd, at, (off_t)n, POSIX_FADV_WILLNEED) == 0) {
+		__atomic_add_fetch(&misses[fd], 1, __ATOMIC_RELAXED);
+		errno = EAGAIN;
+		return -1;
+	}
+	// The file system cannot tell, or a part is there: of the page or of the file.
+	return plain_pread(fd, buf, n, at);
+}
+
+// The parts of a VFS that are used, up to its version 3, which are stable:
+// https://www.sqlite.org/c3ref/vfs.html
+typedef void (*syscall_ptr)(void);
+typedef struct vfs vfs;
+struct vfs {
+	int version, file_size, max_path;
+	vfs *next;
+	const char *name;
+	void *data;
+	void (*methods[13])(void);
+	int (*set_system_call)(vfs *, const char *, syscall_ptr);
+	syscall_ptr (*get_system_call)(vfs *, const char *);
+};
+
+int nowait_install(void *find) {
+	vfs *v = ((vfs * (*)(const char *))find)("unix");
+	if (v == NULL || v->version < 3)
+		return 0;
+	plain_open = (open_call)v->get_system_call(v, "open");
+	plain_pread = (pread_call)v->get_system_call(v, "pread");
+	return plain_open != NULL && plain_pread != NULL &&
+		v->set_system_call(v, "open", (syscall_ptr)watched_open) == 0 &&
+		v->set_system_call(v, "pread", (syscall_ptr)nowait_pread) == 0;
+}
+
+void nowait_opening(void) {
+	opening = 1;
+	opened = -1;
+}
+
+int nowait_opened(void) {
+	opening = 0;
+	return opened < NOWAIT_FILES ? opened : -1;
+}
+
+void nowait_enable(int fd, int on) { __atomic_store_n(&enabled[fd], on, __ATOMIC_RELAXED); }
+
+unsigned nowait_misses(int fd) { return __atomic_load_n(&misses[fd], __ATOMIC_RELAXED); }
+
+#else
+
+int nowait_install(void *find) { return 0; }
+void nowait_opening(void) {}
+int nowait_opened(void) { return -1; }
+void nowait_enable(int fd, int on) {}
+unsigned nowait_misses(int fd) { return 0; }
+
+#endif
