@@ -112,7 +112,7 @@ func (a *app) sweepAxes(f *sweepFlags, flags *pflag.FlagSet) (axes []axis, arms 
 }
 
 // sweepArms reads the arms: those of the flags, else those of the preset. What an arm
-// sets is set nowhere else.
+// sets is set nowhere else, but for its data set.
 func (a *app) sweepArms(f *sweepFlags, flags *pflag.FlagSet, preset []string, axes []axis) (arms []*variant, err error) {
 	texts := f.arms
 	if len(texts) == 0 {
@@ -127,7 +127,7 @@ func (a *app) sweepArms(f *sweepFlags, flags *pflag.FlagSet, preset []string, ax
 			switch _, err := sweptFlag(flags, s.Name); {
 			case err != nil:
 				return nil, usagef("--arm %q: %w", text, err)
-			case a.typed(s.Name):
+			case a.typed(s.Name) && s.Name != "db": // that one is of the arms that name no other
 				return nil, usagef("--%s and the arm %s are two ways to set it: leave one out", s.Name, arm.name)
 			case slices.ContainsFunc(axes, func(p axis) bool { return p.flag == s.Name }):
 				return nil, usagef("--arm %q: %s is a --param too: leave one out", text, s.Name)
