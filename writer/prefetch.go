@@ -5,6 +5,7 @@ import (
 	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -48,20 +49,23 @@ func openPrefetch(opt Options, path string) (*prefetch, error) {
 	if opt.Prefetch == 0 {
 		return nil, nil
 	}
-	opt.Readers = opt.Prefetch
-	if nowait.Available() { // one processor is the writer's
-		opt.Readers = min(opt.Prefetch, max(runtime.GOMAXPROCS(0)-1, 1))
-	}
 	opt.Pragmas = maps.Clone(opt.Pragmas)
 	opt.Pragmas["cache_size"] = prefetchCache
 	opt.Pragmas["mmap_size"] = "0" // a page that is mapped is waited for
-	var files []*nowait.File
 	open := opt.Open
+	var files []*nowait.File
 	opt.Open = func(name string, flags sqliteh.OpenFlags, vfs string) (db sqliteh.DB, err error) {
 		files = append(files, nowait.Open(func() { db, err = open(name, flags, vfs) }))
 		return db, err
 	}
+	opt.Readers = min(opt.Prefetch, max(runtime.GOMAXPROCS(0)-1, 1)) // one processor is the writer's
 	rs, err := openReaders(opt, path)
+	if err == nil && slices.Contains(files, nil) && opt.Readers < opt.Prefetch {
+		if err = rs.close(); err == nil {
+			opt.Readers, files = opt.Prefetch, nil
+			rs, err = openReaders(opt, path)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -120,15 +124,15 @@ func (w *Writer) touchNow(ctx context.Context, fn func(*Rx) error) error {
 	}
 	missed := false
 	for try := range touchTries {
-		miss, again, err := w.tryTouch(ctx, fn)
-		if err != nil {
+		outcome, err := w.tryTouch(ctx, fn)
+		if err != nil || outcome == touchRefused {
 			return err
 		}
 		if try == 0 {
 			p.touched.Add(1)
 		}
-		missed = missed || miss
-		if !again {
+		missed = missed || outcome != touchFound
+		if outcome != touchFailed {
 			break
 		}
 		time.Sleep(touchPause)
@@ -139,9 +143,18 @@ func (w *Writer) touchNow(ctx context.Context, fn func(*Rx) error) error {
 	return nil
 }
 
-// tryTouch runs a call's Touch once and tells whether it missed something that was not
-// in memory, and whether that is still to come.
-func (w *Writer) tryTouch(ctx context.Context, fn func(*Rx) error) (missed, again bool, err error) {
+// touchOutcome is what one try of a Touch came to.
+type touchOutcome int
+
+const (
+	touchRefused touchOutcome = iota // it did not run: ctx has ended, or the writer is closing
+	touchFound                       // everything was in memory
+	touchWaited                      // for something that was not
+	touchFailed                      // instead of waiting; it is being fetched
+)
+
+// tryTouch runs a call's Touch once. The error is its panic.
+func (w *Writer) tryTouch(ctx context.Context, fn func(*Rx) error) (outcome touchOutcome, err error) {
 	p := w.prefetch
 	var epoch *atomic.Int64
 	defer func() { // its snapshot is over, also when fn called runtime.Goexit
@@ -157,11 +170,15 @@ func (w *Writer) tryTouch(ctx context.Context, fn func(*Rx) error) (missed, agai
 		file := rx.conn.file
 		misses, start := file.Misses(), Now()
 		fn(rx)
-		again = file.Misses() != misses
-		missed = again || file == nil && Now()-start >= int64(touchMiss)
+		switch outcome = touchFound; {
+		case file.Misses() != misses:
+			outcome = touchFailed
+		case file == nil && Now()-start >= int64(touchMiss):
+			outcome = touchWaited
+		}
 		return nil
 	})
-	return missed, again, nil
+	return outcome, nil
 }
 
 // settle waits until the touches are over that began before the last commit, as long

@@ -1,12 +1,14 @@
 #define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64 // as SQLite has it
 #include "nowait.h"
 
-#ifdef __linux__
+#include <sys/uio.h>
+
+#ifdef RWF_NOWAIT // of Linux, and of its C libraries that have preadv2
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 typedef int (*open_call)(const char *, int, int);
@@ -40,7 +42,7 @@ static ssize_t nowait_pread(int fd, void *buf, size_t n, off_t at) {
 		errno = EAGAIN;
 		return -1;
 	}
-	// The file system cannot tell, or a part is there: of the page or of the file.
+	// A part is there: of the page or of the file.
 	return plain_pread(fd, buf, n, at);
 }
 
@@ -76,7 +78,13 @@ void nowait_opening(void) {
 
 int nowait_opened(void) {
 	opening = 0;
-	return opened < NOWAIT_FILES ? opened : -1;
+	if (opened < 0 || opened >= NOWAIT_FILES)
+		return -1;
+	char byte;
+	struct iovec into = {&byte, 1};
+	if (preadv2(opened, &into, 1, 0, RWF_NOWAIT) < 0 && errno != EAGAIN)
+		return -1;
+	return opened;
 }
 
 void nowait_enable(int fd, int on) { __atomic_store_n(&enabled[fd], on, __ATOMIC_RELAXED); }

@@ -29,10 +29,9 @@ var install struct {
 	done bool
 }
 
-// Available reports whether the reads of connections can be made to fail. It is to be
-// asked once SQLite is initialized, which the driver does as it opens its first
-// connection; before that it is false.
-func Available() bool {
+// available reports whether SQLite reads through here, and sees to it once SQLite is
+// initialized, which the driver does as it opens its first connection.
+func available() bool {
 	install.Lock()
 	defer install.Unlock()
 	if !install.done {
@@ -43,10 +42,10 @@ func Available() bool {
 }
 
 // Open calls open, which is to open one connection, and returns the file that it opened
-// first: the database. It is nil when that cannot be told, and when another connection
-// left SQLite a descriptor to use again.
+// first: the database. It is nil where reads cannot be made to fail, for the first
+// connection of a program, and when an earlier one left SQLite a descriptor to use again.
 func Open(open func()) (file *File) {
-	if !Available() {
+	if !available() {
 		open()
 		return nil
 	}

@@ -5,7 +5,8 @@ enum { NOWAIT_FILES = 65536 };
 int nowait_install(void *find);
 
 // nowait_opening begins to watch which file this thread opens first, and
-// nowait_opened ends it: the file's descriptor, -1 for none.
+// nowait_opened ends it: the file's descriptor, -1 for none and for one whose file
+// system cannot tell what is in memory.
 void nowait_opening(void);
 int nowait_opened(void);
 
