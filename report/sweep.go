@@ -254,16 +254,29 @@ func sweepBasis(r *trials.SweepResult) (notes []note) {
 	}
 	add("rounds", "%s over all cells, interleaved: medians%s", plural(int64(r.Rounds), "round"), again(r))
 	for _, load := range r.Loads() {
-		k := slices.IndexFunc(r.Cells, func(c trials.SweptCell) bool { return c.LoadName == load && c.TPS.N > 0 })
-		if k < 0 {
-			continue
+		var texts []string
+		first := 0
+		for _, c := range r.Cells {
+			if c.LoadName != load || c.TPS.N == 0 {
+				continue
+			}
+			text := fmt.Sprintf("%s: %s%s%s", c.Scenario, offered(c.Load), over(c.Load), cached(c.Load))
+			if meaning := latencyMeaning(c.Load.Mode); meaning != "" {
+				text += "; its latency is " + meaning
+			}
+			if len(texts) == 0 {
+				first = c.Cell
+			}
+			if !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
 		}
-		c := r.Cells[k]
-		text := fmt.Sprintf("%s: %s%s%s", c.Scenario, offered(c.Load), over(c.Load), cached(c.Load))
-		if meaning := latencyMeaning(c.Load.Mode); meaning != "" {
-			text += "; its latency is " + meaning
+		switch {
+		case len(texts) == 1:
+			add("load", "%s", texts[0])
+		case len(texts) > 1:
+			add("load", "cell %d: %s; of the others what their settings say", first, texts[0])
 		}
-		add("load", "%s", text)
 	}
 	if !r.DurabilityDiffers {
 		_, shade := durability(arms[0].Effective, r.Env)
