@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef int (*open_call)(const char *, int, int);
@@ -24,7 +25,8 @@ static unsigned misses[NOWAIT_FILES];
 
 static int watched_open(const char *path, int flags, int mode) {
 	int fd = plain_open(path, flags, mode);
-	if (opening && opened < 0)
+	struct stat st;
+	if (opening && opened < 0 && fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) // not /dev/urandom
 		opened = fd;
 	return fd;
 }
