@@ -11,6 +11,7 @@ import (
 
 	"github.com/tpssim/tpssim/internal/fastexec"
 	"github.com/tpssim/tpssim/internal/nowait"
+	"github.com/tpssim/tpssim/internal/writeback"
 )
 
 // openExtendedCodes is SQLITE_OPEN_EXRESCODE, which the driver does not name:
@@ -49,6 +50,7 @@ func openConn(open sqliteh.OpenFunc, path string, flags sqliteh.OpenFlags) (*con
 		}
 		return nil, &Error{Code: Code(err), Msg: "cannot open " + path, SQL: "open"}
 	}
+	writeback.Install()
 	return &conn{
 		db: db, path: path, stmts: make(map[string]*prepared), log: 1,
 		over: make(chan struct{}), stopped: make(chan struct{}),

@@ -40,9 +40,10 @@ var allowed = map[string][]string{
 	"internal/nearest":        {},
 	"internal/nowait":         {"internal/driversym"},
 	"internal/quantity":       {},
-	"internal/sqlconn":        {},
+	"internal/sqlconn":        {"internal/writeback"},
 	"internal/tmpfs":          {},
 	"internal/wal":            {},
+	"internal/writeback":      {"internal/driversym"},
 	"machine":                 {"tps"},
 	"report":                  {"tps", "trials", "doctor"},
 	"scenarios":               {"tps", "accounts", "engine", "script", "internal/nearest"},
@@ -50,7 +51,7 @@ var allowed = map[string][]string{
 	"script/tpcb":             {"accounts/dataset", "internal/sqlconn"},
 	"tps":                     {"internal/nearest"},
 	"trials":                  {"tps"},
-	"writer":                  {"internal/fastexec", "internal/nowait", "internal/wal"},
+	"writer":                  {"internal/fastexec", "internal/nowait", "internal/wal", "internal/writeback"},
 	"writer/writertest":       {"writer"},
 }
 

@@ -8,9 +8,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "vfs.h" // of driversym
 
 typedef int (*open_call)(const char *, int, int);
 typedef ssize_t (*pread_call)(int, void *, size_t, off_t);
@@ -48,29 +49,9 @@ static ssize_t nowait_pread(int fd, void *buf, size_t n, off_t at) {
 	return plain_pread(fd, buf, n, at);
 }
 
-// The parts of a VFS that are used, up to its version 3, which are stable:
-// https://www.sqlite.org/c3ref/vfs.html
-typedef void (*syscall_ptr)(void);
-typedef struct vfs vfs;
-struct vfs {
-	int version, file_size, max_path;
-	vfs *next;
-	const char *name;
-	void *data;
-	void (*methods[13])(void);
-	int (*set_system_call)(vfs *, const char *, syscall_ptr);
-	syscall_ptr (*get_system_call)(vfs *, const char *);
-};
-
 int nowait_install(void *find) {
-	vfs *v = ((vfs * (*)(const char *))find)("unix");
-	if (v == NULL || v->version < 3)
-		return 0;
-	plain_open = (open_call)v->get_system_call(v, "open");
-	plain_pread = (pread_call)v->get_system_call(v, "pread");
-	return plain_open != NULL && plain_pread != NULL &&
-		v->set_system_call(v, "open", (syscall_ptr)watched_open) == 0 &&
-		v->set_system_call(v, "pread", (syscall_ptr)nowait_pread) == 0;
+	return driversym_replace(find, "open", (driversym_call)watched_open, (driversym_call *)&plain_open) &&
+		driversym_replace(find, "pread", (driversym_call)nowait_pread, (driversym_call *)&plain_pread);
 }
 
 void nowait_opening(void) {

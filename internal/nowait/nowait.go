@@ -10,6 +10,7 @@
 // can tell what is in memory: where it cannot, reads wait.
 package nowait
 
+// #cgo CFLAGS: -I${SRCDIR}/../driversym
 // #include "nowait.h"
 import "C"
 

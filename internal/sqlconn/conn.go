@@ -14,6 +14,8 @@ import (
 
 	"github.com/tailscale/sqlite/cgosqlite"
 	"github.com/tailscale/sqlite/sqliteh"
+
+	"github.com/tpssim/tpssim/internal/writeback"
 )
 
 // openExtended makes every call return SQLite's extended result codes
@@ -67,6 +69,7 @@ func Open(open sqliteh.OpenFunc, path string, how Access) (*Conn, error) {
 		}
 		return nil, failure
 	}
+	writeback.Install()
 	db.BusyTimeout(busyTimeout)
 	return &Conn{DB: db}, nil
 }
