@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tailscale/sqlite/sqliteh"
 
+	"github.com/tpssim/tpssim/internal/writeback"
 	"github.com/tpssim/tpssim/writer"
 	"github.com/tpssim/tpssim/writer/writertest"
 )
@@ -45,6 +47,23 @@ func heapIDs(t *testing.T, w *writer.Writer) map[int64]bool {
 		t.Fatalf("reading with a full disk: %v", err)
 	}
 	return ids
+}
+
+// A writer's large COMMIT does not leave all of its writing to the sync.
+func TestLargeCommitBeginsBeforeItsSync(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the disk can be told to begin on Linux only")
+	}
+	w := writertest.Open(t, writer.Options{Init: heapTable})
+	before := writeback.Begun()
+	if err := w.Do(t.Context(), func(tx *writer.Tx) error {
+		return errors.Join(store(1)(tx), store(2)(tx), store(3)(tx), store(4)(tx), store(5)(tx))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if writeback.Begun() == before {
+		t.Error("half a megabyte waited for the sync")
+	}
 }
 
 // TestContract04FullUnderLoad: many callers fill a database up to its page limit.

@@ -123,6 +123,12 @@
 // transaction: two of its functions see each other's changes before they are
 // durable, though no caller ever learns of a change that was not.
 //
+// It is not alone with its database in what it does to SQLite. On Linux [Open] replaces
+// system calls of SQLite's unix VFS for the whole program: whoever writes 256 KiB of
+// a file has the disk begin with them before the sync, and with [Options.Prefetch] opening
+// and reading files go through here as well. What SQLite syncs, and when, does
+// not change.
+//
 // # Why this shape
 //
 // A goroutine for each connection of a pool was rejected because SQLite's lock is

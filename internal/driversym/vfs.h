@@ -19,11 +19,15 @@ struct driversym_vfs {
 };
 
 // driversym_replace has SQLite call ours instead of the system call of that name, for
-// the whole program, and returns whether it does. *plain is what it called before.
+// the whole program, and returns whether it does. *plain is what it called before. It
+// may be called again.
 static int driversym_replace(void *find, const char *name, driversym_call ours, driversym_call *plain) {
 	driversym_vfs *v = ((driversym_vfs * (*)(const char *))find)("unix");
 	if (v == NULL || v->version < 3)
 		return 0;
-	*plain = v->get_system_call(v, name); // first: another thread may be in the midst of a call
+	driversym_call before = v->get_system_call(v, name);
+	if (before == ours)
+		return 1;
+	*plain = before; // first: from then on another thread may be in ours
 	return *plain != NULL && v->set_system_call(v, name, ours) == 0;
 }

@@ -16,7 +16,7 @@ import "C"
 
 import (
 	"runtime"
-	"sync"
+	"unsafe"
 
 	"github.com/tpssim/tpssim/internal/driversym"
 )
@@ -25,28 +25,16 @@ import (
 // connection whose reads wait.
 type File struct{ fd C.int }
 
-var install struct {
-	sync.Mutex
-	done bool
-}
-
-// available reports whether SQLite reads through here, and sees to it once SQLite is
-// initialized, which the driver does as it opens its first connection.
-func available() bool {
-	install.Lock()
-	defer install.Unlock()
-	if !install.done {
-		find, err := driversym.Find("sqlite3_vfs_find")
-		install.done = err == nil && C.nowait_install(find) != 0
-	}
-	return install.done
+// calls are those that SQLite reads its files with.
+var calls = driversym.Replacement{
+	Install: func(find unsafe.Pointer) bool { return C.nowait_install(find) != 0 },
 }
 
 // Open calls open, which is to open one connection, and returns the file that it opened
 // first: the database. It is nil where reads cannot be made to fail, for the first
 // connection of a program, and when an earlier one left SQLite a descriptor to use again.
 func Open(open func()) (file *File) {
-	if !available() {
+	if !calls.Done() {
 		open()
 		return nil
 	}

@@ -16,28 +16,19 @@ package writeback
 import "C"
 
 import (
-	"sync"
+	"unsafe"
 
 	"github.com/tpssim/tpssim/internal/driversym"
 )
 
-var install struct {
-	sync.Mutex
-	done bool
+// calls are those that SQLite writes its files with.
+var calls = driversym.Replacement{
+	Install: func(find unsafe.Pointer) bool { return C.writeback_install(find) != 0 },
 }
 
 // Install sees to it once the driver has opened its first connection, and does nothing
 // where it cannot be done. It may be called for each connection.
-func Install() {
-	install.Lock()
-	defer install.Unlock()
-	if install.done {
-		return
-	}
-	if find, err := driversym.Find("sqlite3_vfs_find"); err == nil {
-		install.done = C.writeback_install(find) != 0
-	}
-}
+func Install() { calls.Done() }
 
 // Begun is how often the disk was told to begin so far.
 func Begun() uint64 { return uint64(C.writeback_begun()) }
